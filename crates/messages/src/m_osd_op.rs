@@ -145,7 +145,8 @@ impl MOSDOp {
         }
     }
 
-    /// The head of the object that is addressed.
+    /// The head of the object that is addressed. Ops are put in order by it, and wait until all copies have it: a clone
+    /// counts as part of its head.
     pub fn head(&self) -> HObject {
         HObject { snap: SnapId::HEAD, ..self.object() }
     }
@@ -165,14 +166,20 @@ impl MOSDOp {
         self.ops.iter().map(held).fold(self.front_bytes as u64, u64::saturating_add)
     }
 
-    /// True when the client's flags say that any copy may answer, and that it changes nothing.
-    pub fn is_for_any_copy(&self) -> bool {
-        self.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0 && !self.may_write()
+    /// True when the client's flags ask any copy to answer, and nothing says that the request changes the object.
+    pub fn asks_any_copy(&self) -> bool {
+        self.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0 && !self.says_it_writes()
     }
 
-    /// True when any op, or the client's flags, say that it may change the object.
-    pub fn may_write(&self) -> bool {
+    /// True when an op's mode, or the client's flags, say that the request may change the object. What its ops really
+    /// do can differ either way ([`OsdOp::may_change`], and methods of classes).
+    pub fn says_it_writes(&self) -> bool {
         self.flags & osd_flag::WRITE != 0 || self.ops.iter().any(|op| op.code.is_write())
+    }
+
+    /// True for a request that its client does not hold back when the pool has no room.
+    pub fn tries_when_full(&self) -> bool {
+        self.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use messages::{MOSDOp, osd_flag};
+use messages::MOSDOp;
 use types::{Epoch, OsdMap, PoolId};
 
 /// The epochs in which pools last began to be full.
@@ -38,20 +38,15 @@ impl HeldBack {
     /// True for a change that its client sends again: it was sent before the client knew that it has to hold it.
     pub(crate) fn drops(&self, op: &MOSDOp) -> bool {
         op.epoch < self.newest
-            && op.may_write()
-            && !tries_when_full(op)
+            && op.says_it_writes()
+            && !op.tries_when_full()
             && self.full.get(&op.pgid.pool).is_some_and(|began| op.epoch < *began)
     }
 }
 
-/// True for a request whose client does not hold it back for want of room.
-pub(crate) fn tries_when_full(op: &MOSDOp) -> bool {
-    op.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0
-}
-
 #[cfg(test)]
 mod tests {
-    use messages::{OpCode, OsdOp};
+    use messages::{OpCode, OsdOp, osd_flag};
     use types::{CrushBlob, PgId, PgPool, PoolFlags, PoolType, UTime};
 
     use super::*;

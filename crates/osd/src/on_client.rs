@@ -7,7 +7,6 @@ use types::{Epoch, Errno, PgId};
 use crate::{
     ConnId, Osd, ShardMessage,
     caps_check::Need,
-    held_back::tries_when_full,
     osd::{Ctx, Waiting},
 };
 
@@ -127,7 +126,7 @@ impl Osd {
     /// True for a change of a pool without room whose client should hold it back. A pause (`osd pause`) is for clients
     /// to keep, as with Ceph: they would not all send again what is dropped here (the kernel's do not).
     fn lacks_room(&self, op: &MOSDOp) -> bool {
-        op.may_write() && !tries_when_full(op) && self.map.is_full(op.pgid.pool)
+        op.says_it_writes() && !op.tries_when_full() && self.map.is_full(op.pgid.pool)
     }
 
     /// Answers an op with an errno and no data.

@@ -377,7 +377,7 @@ impl Osd {
             let (me, placed) = (self.config.whoami, self.map.pg_to_up_acting(pgid));
             if placed.acting_primary == me {
                 self.pgs.early.push((conn, tid, op, permit));
-            } else if placed.acting.contains(&me) && op.is_for_any_copy() {
+            } else if placed.acting.contains(&me) && op.asks_any_copy() {
                 // This OSD is going to be a replica: the primary has what the client wants.
                 self.refuse(conn, tid, &op, Errno::EAGAIN, ctx);
             }

@@ -11,7 +11,7 @@ use codec::Features;
 use messages::{BackoffOp, MOSDBackoff};
 use types::{HObject, SpgId};
 
-use crate::{Client, Ctx, Effect, Pg, exec, ops::WaitingOp, pg::Phase};
+use crate::{Client, Ctx, Effect, Pg, ops::WaitingOp, pg::Phase};
 
 /// How far the client is with a backoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Pg {
     /// True when the client holds its ops of this object, or will know soon that it has to.
     pub(crate) fn is_held_back(&self, waiting: &WaitingOp) -> bool {
         let Some(of_session) = self.backoffs.by_session.get(&waiting.client.session) else { return false };
-        let head = exec::head_of(&waiting.op);
+        let head = waiting.op.head();
         of_session.keys().any(|scope| match scope {
             Scope::Pg => true,
             Scope::Object(object) => *object == head,

@@ -55,7 +55,7 @@ impl OpCounts {
     /// One more that is answered with `ops` and took `nanos`; what it was.
     #[inline]
     pub(crate) fn note(&mut self, op: &MOSDOp, ops: &[OsdOp], is_change: bool, nanos: u64) -> Noted {
-        let is_change = is_change || op.may_write();
+        let is_change = is_change || op.says_it_writes();
         let is_read = op.ops.iter().any(|step| step.code.is_read());
         let bytes = |steps: &[OsdOp]| steps.iter().map(|step| step.data.len() as u64).sum();
         let kind = match (is_read, is_change) {

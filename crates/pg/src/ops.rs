@@ -62,7 +62,7 @@ impl Pg {
                 self.refuse(&waiting, Errno::EIO, ctx);
             }
         } else if is_replica_read {
-            self.run(&exec::head_of(&waiting.op), waiting, ctx);
+            self.run(&waiting.op.head(), waiting, ctx);
         } else if self.is_serving() {
             self.enqueue(waiting, ctx);
         } else {
@@ -81,7 +81,7 @@ impl Pg {
     }
 
     fn enqueue(&mut self, waiting: WaitingOp, ctx: &mut Ctx<'_>) {
-        let head = exec::head_of(&waiting.op);
+        let head = waiting.op.head();
         // Mostly nothing is under way on the object: there is no need to stand in a queue.
         let is_idle = !self.ops.objects.contains_key(&head);
         if is_idle && self.is_unhindered(&head, waiting.is_ordered, ctx) {

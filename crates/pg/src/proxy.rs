@@ -403,10 +403,10 @@ fn without_ops(op: &MOSDOp) -> MOSDOp {
 
 /// True while clients hold such requests back themselves.
 fn is_paused(op: &MOSDOp, target: &HObject, ctx: &Ctx<'_>) -> bool {
-    match op.may_write() {
+    match op.says_it_writes() {
         true => {
-            let tries = op.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
-            ctx.map.has_flag(MapFlags::PAUSEWR) || (ctx.map.is_full(target.pool) && !tries)
+            let lacks_room = ctx.map.is_full(target.pool) && !op.tries_when_full();
+            ctx.map.has_flag(MapFlags::PAUSEWR) || lacks_room
         }
         false => ctx.map.has_flag(MapFlags::PAUSERD),
     }

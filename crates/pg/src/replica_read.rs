@@ -74,7 +74,7 @@ impl Pg {
 
     /// True when this replica may answer a read of the object now.
     pub(crate) fn can_serve_replica_read(&mut self, waiting: &WaitingOp, ctx: &Ctx<'_>) -> bool {
-        let head = exec::head_of(&waiting.op);
+        let head = waiting.op.head();
         self.phase == Phase::Replica
             && !self.members.is_merging
             && waiting.op.epoch >= self.info.since

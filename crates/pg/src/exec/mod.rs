@@ -347,7 +347,7 @@ fn finish(
 fn only_logged(ctx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
     let mut entry = LogEntry {
         version: ctx.next_version,
-        object: head_of(op),
+        object: op.head(),
         reqid: ctx.reqid,
         user_version: done.user_version,
         result: done.result,
@@ -563,9 +563,4 @@ impl<'r, 's> Run<'r, 's> {
             _ => Err(Errno::EOPNOTSUPP.into()),
         }
     }
-}
-
-/// The object that must be present on all copies before `op` runs: every clone of it counts as one.
-pub(crate) fn head_of(op: &MOSDOp) -> HObject {
-    op.head()
 }

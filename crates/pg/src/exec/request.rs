@@ -37,7 +37,7 @@ fn copies(code: OpCode) -> bool {
 
 /// True for a read that any copy may answer, if it can.
 pub(crate) fn is_for_any_copy(op: &MOSDOp) -> bool {
-    op.is_for_any_copy() && !may_write(op)
+    op.asks_any_copy() && !may_write(op)
 }
 
 /// True for a read of one object and nothing else: watches and notifications are the primary's.
@@ -50,7 +50,7 @@ pub(crate) fn is_pure_read(op: &MOSDOp) -> bool {
 
 /// True for a request that waits its turn among the changes of its object.
 pub(crate) fn is_ordered(op: &MOSDOp) -> bool {
-    op.may_write() || may_write(op)
+    op.says_it_writes() || may_write(op)
 }
 
 /// True for an ordered request that may run over changes that can still be undone: a change, since its answer comes

@@ -30,7 +30,7 @@ impl WaitingOp {
     #[inline]
     pub(crate) fn answered(&self, now: Instant) {
         self.permit.answered(now, || {
-            let is_change = self.is_ordered && self.op.may_write();
+            let is_change = self.is_ordered && self.op.says_it_writes();
             let record = match is_change {
                 true => self.record("commit sent; apply or cleanup").with("commit_sent", now),
                 false => self.record("started"),

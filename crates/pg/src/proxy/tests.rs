@@ -133,7 +133,7 @@ fn a_request_goes_to_the_other_pg_in_its_clients_name_and_its_answer_to_the_clie
     assert_eq!((change.pgid, change.op.pgid, change.op.hash), (pgid, pgid, hash));
     assert_eq!((change.client, change.tid, change.op.client_inc), (EntityNum::client(7), 5, 9));
     assert_eq!((&change.op.oid, &change.op.ops[0].data[..]), (&target.oid, &b"new"[..]));
-    assert!(change.op.may_write() && !question.op.may_write());
+    assert!(change.op.says_it_writes() && !question.op.says_it_writes());
     assert_eq!(change.path, [world.object(1)]);
     answer(&mut world, question, 0, b"old");
     answer(&mut world, change, -17, b"");
