@@ -157,6 +157,15 @@ impl MOSDOp {
         Payload::with_sums(op.data.clone(), self.data_sums.clone().filter(|_| op.data.len() == bytes))
     }
 
+    /// The ops as an answer echoes them: without their data.
+    pub fn echoed_ops(&self) -> Vec<OsdOp> {
+        let echo = |step: &OsdOp| {
+            let OsdOp { code, flags, params, result, .. } = *step;
+            OsdOp { code, flags, params, result, ..OsdOp::default() }
+        };
+        self.ops.iter().map(echo).collect()
+    }
+
     /// What the request may hold while it is on its way: its front, its data, and what its ops make of a few bytes.
     pub fn held_bytes(&self) -> u64 {
         let held = |op: &OsdOp| match op.code {

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features, Reader};
-use types::{EVersion, Epoch, PgId};
+use types::{EVersion, Epoch, Errno, PgId};
 
-use crate::{OsdOp, RawMessage, table::Body};
+use crate::{MOSDOp, OsdOp, RawMessage, osd_flag, table::Body};
 
 /// The answer to an `MOSDOp`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -13,7 +13,7 @@ pub struct MOSDOpReply {
     pub oid: Bytes,
     /// The PG, echoed.
     pub pgid: PgId,
-    /// The request's flags with ACK or ONDISK set.
+    /// The request's flags; with ACK and ONDISK if its ops ran.
     pub flags: u64,
     /// 0 or what a read returns; negative errno of the first op that failed.
     pub result: i32,
@@ -29,6 +29,31 @@ pub struct MOSDOpReply {
     pub replay_version: EVersion,
     /// The object's version as users see it.
     pub user_version: u64,
+}
+
+impl MOSDOpReply {
+    /// The answer in this epoch to a request whose ops ran, but for what came of them.
+    pub fn to(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
+        MOSDOpReply {
+            oid: op.oid.clone(),
+            pgid: op.pgid,
+            flags: u64::from(op.flags | osd_flag::ACK | osd_flag::ONDISK),
+            epoch,
+            retry_attempt: op.retry_attempt,
+            ..MOSDOpReply::default()
+        }
+    }
+
+    /// The answer in this epoch to a request that is refused as a whole. Its flags say no more than the request's
+    /// (`OSDService::reply_op_error`).
+    pub fn refusal(op: &MOSDOp, errno: Errno, epoch: Epoch) -> MOSDOpReply {
+        MOSDOpReply {
+            flags: u64::from(op.flags),
+            result: errno.negated(),
+            ops: op.echoed_ops(),
+            ..MOSDOpReply::to(op, epoch)
+        }
+    }
 }
 
 const TRACE_BYTES: usize = 24;
@@ -94,5 +119,25 @@ impl Body for MOSDOpReply {
             replay_version,
             user_version,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpCode;
+
+    #[test]
+    fn refusals_echo_the_request_without_its_data_and_say_nothing_was_done() {
+        let write = OsdOp { data: Bytes::from_static(b"data"), ..OsdOp::new(OpCode::WRITEFULL) };
+        for flags in [osd_flag::WRITE, osd_flag::WRITE | osd_flag::ONDISK] {
+            let op = MOSDOp { flags, ops: vec![write.clone()], retry_attempt: 2, ..MOSDOp::default() };
+            let refusal = MOSDOpReply::refusal(&op, Errno::EPERM, Epoch(7));
+            assert_eq!(refusal.ops, [OsdOp::new(OpCode::WRITEFULL)]);
+            assert_eq!((refusal.flags, refusal.result), (u64::from(flags), Errno::EPERM.negated()));
+            assert_eq!((refusal.epoch, refusal.retry_attempt), (Epoch(7), 2));
+            let done = u64::from(flags | osd_flag::ACK | osd_flag::ONDISK);
+            assert_eq!(MOSDOpReply::to(&op, Epoch(7)).flags, done);
+        }
     }
 }

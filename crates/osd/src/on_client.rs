@@ -1,8 +1,8 @@
 //! Messages of clients: is it for us, is it allowed, and which PG gets it.
 
 use auth::OsdAccess;
-use messages::{BackoffOp, MOSDBackoff, MOSDOp, MOSDOpReply, Message, osd_flag};
-use types::{Epoch, Errno, PgId};
+use messages::{BackoffOp, MOSDBackoff, MOSDOp, MOSDOpReply, Message};
+use types::{Errno, PgId};
 
 use crate::{
     ConnId, Osd, ShardMessage,
@@ -131,25 +131,9 @@ impl Osd {
 
     /// Answers an op with an errno and no data.
     pub(crate) fn refuse(&mut self, conn: ConnId, tid: u64, op: &MOSDOp, errno: Errno, ctx: &mut Ctx<'_>) {
-        let reply = refusal(op, errno, self.map.epoch);
+        let reply = MOSDOpReply::refusal(op, errno, self.map.epoch);
         self.image_op_ended(conn, tid, &reply, ctx);
         self.send_conn(conn, tid, reply.into(), ctx);
-    }
-}
-
-/// The answer to an op that was refused as a whole.
-fn refusal(op: &MOSDOp, errno: Errno, epoch: Epoch) -> MOSDOpReply {
-    let mut ops = op.ops.clone();
-    ops.iter_mut().for_each(|step| step.data = bytes::Bytes::new());
-    MOSDOpReply {
-        oid: op.oid.clone(),
-        pgid: op.pgid,
-        flags: u64::from(op.flags | osd_flag::ACK | osd_flag::ONDISK),
-        result: errno.negated(),
-        epoch,
-        ops,
-        retry_attempt: op.retry_attempt,
-        ..MOSDOpReply::default()
     }
 }
 

@@ -17,7 +17,6 @@ use std::collections::BTreeSet;
 use messages::{MOSDOp, MOSDOpReply, MPgCopyData, OsdOp, osd_flag};
 use types::{EVersion, Errno, HObject, Instant, PoolFlags, PoolId, ReqId};
 
-pub(crate) use answer::reply_for;
 pub(crate) use loading::let_go_of_much;
 pub(crate) use queue::{LoadId, Ops, WaitingOp};
 
@@ -407,7 +406,7 @@ impl Pg {
             ops,
             user_version,
             replay_version: version,
-            ..reply_for(&waiting.op, ctx.map.epoch)
+            ..MOSDOpReply::to(&waiting.op, ctx.map.epoch)
         };
         // As with Ceph, watchers hear of a request that changes the object after its client is answered, of any other
         // before.

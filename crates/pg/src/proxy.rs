@@ -24,7 +24,7 @@ use types::{
 
 use crate::{
     Client, Ctx, Effect, OpThrottle, Pg, exec,
-    ops::{LoadId, WaitingOp, let_go_of_much, reply_for},
+    ops::{LoadId, WaitingOp, let_go_of_much},
     pg::Phase,
 };
 
@@ -341,8 +341,8 @@ impl Pg {
 
     fn answer_passed_on(&mut self, waiting: &WaitingOp, answer: MOSDOpReply, ctx: &mut Ctx<'_>) {
         let MOSDOpReply { result, ops, user_version, .. } = answer;
-        let ops = if ops.is_empty() { exec::without_data(&waiting.op) } else { ops };
-        let reply = MOSDOpReply { result, ops, user_version, ..reply_for(&waiting.op, ctx.map.epoch) };
+        let ops = if ops.is_empty() { waiting.op.echoed_ops() } else { ops };
+        let reply = MOSDOpReply { result, ops, user_version, ..MOSDOpReply::to(&waiting.op, ctx.map.epoch) };
         let is_change = waiting.is_ordered;
         self.stats.note_served(&waiting.op, &reply.ops, is_change, waiting.nanos_until(ctx.now));
         self.reply(waiting, Box::new(reply), ctx);
@@ -380,7 +380,7 @@ impl Pg {
         self.proxies.open.remove(&(from, asker, id));
         let mut reply = *reply;
         if reply.ops.iter().map(OsdOp::data_bytes).sum::<usize>() > PASSED_BACK_BYTES_MAX {
-            reply.ops = exec::without_data(&waiting.op);
+            reply.ops = waiting.op.echoed_ops();
             reply.result = Errno::EMSGSIZE.negated();
         }
         let message = MPgProxyReply { pgid: asker, epoch: ctx.map.epoch, id, reply };

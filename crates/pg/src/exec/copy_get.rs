@@ -9,7 +9,7 @@ use codec::{Codec, Decode, Encode, Features, Reader};
 use messages::{MOSDOp, OpCode, OsdOp};
 use types::{Errno, HObject, LogEntry, ReqId, SnapId, UTime};
 
-use super::{Executed, OpContext, Output, Run, without_data};
+use super::{Executed, OpContext, Output, Run};
 
 /// Bytes of data and omap in one answer, at most, whatever the client would take: it asks on from the cursor.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -123,7 +123,7 @@ pub(crate) fn past_of<'a>(
 /// The answer where the object is not there: its past (`fill_in_copy_get_noent`). None if `op` does not begin with
 /// COPY_GET.
 pub(super) fn of_nothing(ctx: &OpContext, op: &MOSDOp) -> Option<Executed> {
-    let mut ops = without_data(op);
+    let mut ops = op.echoed_ops();
     let first = ops.first_mut().filter(|step| step.code == OpCode::COPY_GET)?;
     let mut past = CopyData::default();
     past.name_requests(&ctx.past);

@@ -367,15 +367,6 @@ fn only_logged(ctx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
     Staged { txn: Transaction::new(ctx.coll), log: vec![entry], delta: Delta::default() }
 }
 
-/// The ops of a request as an answer echoes them.
-pub(crate) fn without_data(op: &MOSDOp) -> Vec<OsdOp> {
-    let echo = |step: &OsdOp| {
-        let OsdOp { code, flags, params, result, .. } = *step;
-        OsdOp { code, flags, params, result, ..OsdOp::default() }
-    };
-    op.ops.iter().map(echo).collect()
-}
-
 /// One run over the ops.
 struct Run<'r, 's> {
     view: &'r mut View<'s>,
@@ -458,7 +449,7 @@ impl<'r, 's> Run<'r, 's> {
     /// All ops in order; the first error ends it, unless its op may fail.
     fn all(&mut self) -> Result<(Vec<OsdOp>, i32), Blocked> {
         let op = self.op;
-        let mut ops = without_data(op);
+        let mut ops = op.echoed_ops();
         let mut result = 0;
         for (index, step) in op.ops.iter().enumerate() {
             if self.view.begin_op(index as u32, step.code == OpCode::CALL).is_err() {

@@ -1,24 +1,10 @@
 //! Answers: refusals, what was done before, and changes that all members have durable.
 
-use messages::{MOSDOp, MOSDOpReply, osd_flag};
-use types::{EVersion, Epoch, Errno, HObject, Instant, OsdId, ReqId};
+use messages::MOSDOpReply;
+use types::{EVersion, Errno, HObject, Instant, OsdId, ReqId};
 
 use super::WaitingOp;
-use crate::{
-    Client, Ctx, Pg,
-    exec::{WatchChange, without_data},
-};
-
-pub(crate) fn reply_for(op: &MOSDOp, epoch: Epoch) -> MOSDOpReply {
-    MOSDOpReply {
-        oid: op.oid.clone(),
-        pgid: op.pgid,
-        flags: u64::from(op.flags | osd_flag::ACK | osd_flag::ONDISK),
-        epoch,
-        retry_attempt: op.retry_attempt,
-        ..MOSDOpReply::default()
-    }
-}
+use crate::{Client, Ctx, Pg, exec::WatchChange};
 
 impl Pg {
     /// Lets go of what was loaded for an op.
@@ -26,28 +12,23 @@ impl Pg {
         waiting.loads.iter().for_each(|token| ctx.store.unload(*token));
     }
 
+    /// Answers a request whose ops do not run.
     pub(crate) fn refuse(&mut self, waiting: &WaitingOp, errno: Errno, ctx: &mut Ctx<'_>) {
-        let reply = MOSDOpReply {
-            // Refusals do not say more than the request.
-            flags: u64::from(waiting.op.flags),
-            result: errno.negated(),
-            ops: without_data(&waiting.op),
-            ..reply_for(&waiting.op, ctx.map.epoch)
-        };
+        let reply = MOSDOpReply::refusal(&waiting.op, errno, ctx.map.epoch);
         self.release(waiting, ctx);
         self.reply(waiting, Box::new(reply), ctx);
     }
 
     pub(super) fn answer_scrub_listing(&mut self, waiting: &WaitingOp, ctx: &mut Ctx<'_>) {
         let (result, ops) = self.list_scrub_results(&waiting.op);
-        let reply = MOSDOpReply { result, ops, ..reply_for(&waiting.op, ctx.map.epoch) };
+        let reply = MOSDOpReply { result, ops, ..MOSDOpReply::to(&waiting.op, ctx.map.epoch) };
         self.reply(waiting, Box::new(reply), ctx);
     }
 
     /// Answers a request that was done before, or joins the one that is under way.
     pub(super) fn answer_duplicate(&mut self, reqid: &ReqId, mut waiting: WaitingOp, ctx: &mut Ctx<'_>) {
         let Some(entry) = self.log.find(reqid) else { return };
-        let mut ops = without_data(&waiting.op);
+        let mut ops = waiting.op.echoed_ops();
         for (step, (result, data)) in ops.iter_mut().zip(&entry.returns) {
             (step.result, step.data) = (*result, data.clone());
         }
@@ -56,7 +37,7 @@ impl Pg {
             ops,
             replay_version: entry.version,
             user_version: entry.user_version,
-            ..reply_for(&waiting.op, ctx.map.epoch)
+            ..MOSDOpReply::to(&waiting.op, ctx.map.epoch)
         });
         self.release(&waiting, ctx);
         waiting.forget_loads();

@@ -11,7 +11,7 @@ use super::{
     verdict::Verdict,
     wire::{ScrubLsArg, ScrubLsResult},
 };
-use crate::{Pg, exec::without_data};
+use crate::Pg;
 
 /// Results in one answer, at most.
 const RETURN_MAX: u64 = 1_024;
@@ -69,7 +69,7 @@ pub(crate) fn is_listing(op: &MOSDOp) -> bool {
 impl Pg {
     /// The answer to such a request: a result, and the op with its output.
     pub(crate) fn list_scrub_results(&self, op: &MOSDOp) -> (i32, Vec<OsdOp>) {
-        let mut ops = without_data(op);
+        let mut ops = op.echoed_ops();
         let input = op.ops.first().map(|step| step.data.clone()).unwrap_or_default();
         let result = match self.scrub_results(input) {
             Ok(output) => {
