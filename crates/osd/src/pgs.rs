@@ -188,8 +188,8 @@ impl Osd {
 
     /// Calls into a PG and carries out its effects.
     fn with_pg(&mut self, pgid: PgId, ctx: &mut Ctx<'_>, act: impl FnOnce(&mut Pg, &mut PgCtx<'_>)) {
-        let mut effects = std::mem::take(&mut self.pgs.effects);
         let Some(pg) = self.pgs.pgs.get_mut(&pgid) else { return };
+        let mut effects = std::mem::take(&mut self.pgs.effects);
         let mut pg_ctx = PgCtx {
             now: ctx.now,
             wall: ctx.wall,
@@ -324,25 +324,8 @@ impl Osd {
         // Later ones are closed as the PG walks through their maps.
         intervals.retain(|interval| interval.last < start.since);
         let id = self.pgs.new_id(pgid);
-        let mut effects = Vec::new();
-        let mut pg_ctx = PgCtx {
-            now: ctx.now,
-            wall: ctx.wall,
-            store: ctx.store,
-            map: &self.map,
-            leases: &self.leases,
-            scrub: &self.scrub_policy,
-            recovery: &self.recovery_policy,
-            copying: &self.admission.copying,
-            reading: &self.admission.reading,
-            notifying: &self.admission.notifying,
-            random: self.rng.next_u64(),
-            effects: &mut effects,
-        };
-        let pg = Pg::create(id, pgid, self.config.whoami, created, start, intervals, &mut pg_ctx);
-        self.pgs.pgs.insert(pgid, pg);
-        self.carry_out(pgid, &mut effects, ctx);
-        self.deliver_own_messages(ctx);
+        self.pgs.pgs.insert(pgid, Pg::absent(id, pgid, self.config.whoami));
+        self.with_pg(pgid, ctx, |pg, pg_ctx| pg.begin(created, start, intervals, pg_ctx));
         let early = std::mem::take(&mut self.pgs.early);
         for (conn, tid, op, permit) in early {
             self.pg_op(conn, tid, op, permit, ctx);

@@ -142,7 +142,9 @@ pub struct Pg {
 }
 
 impl Pg {
-    pub(crate) fn new(id: u32, pgid: PgId, me: OsdId) -> Pg {
+    /// A PG that this OSD does not have yet: it begins ([`Pg::begin`]), or is taken from elsewhere. `id` (not 0) goes
+    /// into the high half of its store tokens.
+    pub fn absent(id: u32, pgid: PgId, me: OsdId) -> Pg {
         Pg {
             id,
             pgid,
@@ -182,36 +184,25 @@ impl Pg {
         }
     }
 
-    /// A PG that this OSD has not had: new in the cluster, or new here. `id` (not 0) goes into the high
-    /// half of its store tokens; `created` is the epoch in which the PG was made, `start` where its present
-    /// interval began: what clients and peers say since then is for this PG. `past`: intervals since it was made in
-    /// which others may have taken writes.
-    pub fn create(
-        id: u32,
-        pgid: PgId,
-        me: OsdId,
-        created: Epoch,
-        start: IntervalStart,
-        past: Vec<PgInterval>,
-        ctx: &mut Ctx<'_>,
-    ) -> Pg {
-        let mut pg = Pg::new(id, pgid, me);
-        pg.intervals = past;
-        pg.info.created = created;
-        pg.info.epoch = ctx.map.epoch;
-        pg.info.since = start.since;
-        pg.info.primary_since = start.primary_since;
-        pg.info.pg_num = ctx.map.pools.get(&pgid.pool).map_or(0, |pool| pool.pg_num);
-        let mut txn = Transaction::new(pg.coll);
+    /// A PG that was absent begins: it is new in the cluster, or new here. `created` is the epoch in which it was made,
+    /// `start` where its present interval began: what clients and peers say since then is for this PG. `past`:
+    /// intervals since it was made in which others may have taken writes.
+    pub fn begin(&mut self, created: Epoch, start: IntervalStart, past: Vec<PgInterval>, ctx: &mut Ctx<'_>) {
+        self.intervals = past;
+        self.info.created = created;
+        self.info.epoch = ctx.map.epoch;
+        self.info.since = start.since;
+        self.info.primary_since = start.primary_since;
+        self.info.pg_num = ctx.map.pools.get(&self.pgid.pool).map_or(0, |pool| pool.pg_num);
+        let mut txn = Transaction::new(self.coll);
         txn.ops.push(TxnOp::CreateCollection);
         let mut change = MetaChange::default();
-        change.info(&pg.info, &mut pg.kept);
-        change.intervals(&pg.intervals);
+        change.info(&self.info, &mut self.kept);
+        change.intervals(&self.intervals);
         change.into_txn(&mut txn);
-        pg.submit(Pending::Nothing, txn, ctx);
-        pg.members = Membership::of(ctx.map, pgid);
-        pg.start_interval(ctx);
-        pg
+        self.submit(Pending::Nothing, txn, ctx);
+        self.members = Membership::of(ctx.map, self.pgid);
+        self.start_interval(ctx);
     }
 
     /// The PG kept in `store`, as of the map that it saw last: the caller walks it through the maps
@@ -220,7 +211,7 @@ impl Pg {
     /// # Errors
     /// When there is one, and what it keeps of itself is not readable.
     pub fn load(id: u32, pgid: PgId, me: OsdId, store: &dyn ObjectStore) -> Result<Option<Pg>, LoadError> {
-        let mut pg = Pg::new(id, pgid, me);
+        let mut pg = Pg::absent(id, pgid, me);
         let Some(kept) = meta::load(store, pg.coll)? else { return Ok(None) };
         pg.info = kept.info;
         pg.intervals = kept.intervals;

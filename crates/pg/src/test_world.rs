@@ -134,7 +134,7 @@ impl World {
         map.osd_info[usize::try_from(me.0).unwrap()].up_thru = epoch;
         let start = IntervalStart { since: epoch, primary_since: epoch };
         let mut world = World {
-            pg: Pg::new(1, pgid, me),
+            pg: Pg::absent(1, pgid, me),
             map,
             store: MemStore::new(),
             effects: Vec::new(),
@@ -148,7 +148,7 @@ impl World {
             scrub: ScrubPolicy::default(),
             leases: Leases::default(),
         };
-        world.act(|pg, ctx| *pg = Pg::create(1, pgid, me, epoch, start, Vec::new(), ctx));
+        world.act(|pg, ctx| pg.begin(epoch, start, Vec::new(), ctx));
         for at in 1..=3 {
             let entry = world.entry(at, at, 0);
             world.pg.info.last_update = entry.version;

@@ -200,3 +200,12 @@ fn a_pg_is_not_made_by_what_does_not_know_its_past() {
     // The question was answered.
     assert!(matches!(&effects[..], [Effect::SendOsd { osd, .. }, ..] if *osd == other));
 }
+
+#[test]
+fn an_event_for_a_pg_that_is_gone_costs_no_memory() {
+    let (mut osd, mut store, mut effects) = (Osd::alone(), MemStore::new(), Vec::new());
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    osd.pgs.effects.reserve(100);
+    osd.pg_event(PgId::new(PoolId(2), 5), Event::Tick, &mut ctx);
+    assert!(osd.pgs.effects.capacity() >= 100);
+}

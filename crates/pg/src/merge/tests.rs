@@ -101,7 +101,7 @@ fn a_copy_that_is_not_at_the_version_is_not_merged() {
 fn other_pgs_of_the_pool_are_left_alone() {
     let (mut world, pg, child) = parted();
     shrink(&mut world, &pg, &child);
-    let mut third = Pg::new(7, PgId::new(world.pool, 0), world.me);
+    let mut third = Pg::absent(7, PgId::new(world.pool, 0), world.me);
     third.info.pg_num = 4;
     assert!(!third.is_cut_too_fine(&world.map));
     // Two PGs less.

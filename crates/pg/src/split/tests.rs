@@ -57,7 +57,8 @@ pub(crate) fn filled() -> (World, Pg) {
     let epoch = map.epoch;
     let mut world = World { map, store: MemStore::new(), me, pool };
     let start = IntervalStart { since: epoch, primary_since: epoch };
-    let mut pg = world.with(|ctx| Pg::create(1, pgid, me, epoch, start, Vec::new(), ctx));
+    let mut pg = Pg::absent(1, pgid, me);
+    world.with(|ctx| pg.begin(epoch, start, Vec::new(), ctx));
     let mut txn = Transaction::new(pg.coll);
     let mut change = MetaChange::default();
     for at in 0..OBJECTS {
