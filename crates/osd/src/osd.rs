@@ -21,7 +21,7 @@ use crate::{
     heartbeat::Heartbeat,
     map_store::MapStore,
     on_map::{MapSource, WholeMap},
-    pgs::Pgs,
+    pgs::{MAP_TOKEN, Pgs},
     rbd_perf::ImagePerf,
     session::Session,
     shard::CONTROL,
@@ -378,8 +378,8 @@ impl Osd {
     fn on_store(&mut self, completion: Completion, ctx: &mut Ctx<'_>) {
         match completion {
             Completion::Committed(token) if is_bench_token(token) => self.on_bench_committed(token, ctx),
-            Completion::Committed(token) => self.pg_committed(token, ctx),
-            Completion::Loaded(token, result) => self.pg_loaded(token, result, ctx),
+            Completion::Committed(MAP_TOKEN) => {}
+            completion => self.pg_completion(completion, ctx),
         }
     }
 

@@ -12,7 +12,7 @@ use messages::{
 };
 use pg::{Client, CommitTimes, Ctx as PgCtx, Event, IntervalStart, OpCounts, OpHistograms, Permit, Pg};
 use rand::RngCore;
-use store::{Completion, ReadError};
+use store::Completion;
 use types::{
     CollId, EVersion, EntityAddrVec, Epoch, Errno, Instant, OsdId, PgId, PgInfo, PgStat, Token, Transaction,
 };
@@ -419,23 +419,15 @@ impl Osd {
         }
     }
 
-    fn pg_completion(&mut self, token: Token, completion: Completion, ctx: &mut Ctx<'_>) {
+    /// What a PG wanted of the store is done.
+    pub(crate) fn pg_completion(&mut self, completion: Completion, ctx: &mut Ctx<'_>) {
+        let token = completion.token();
         let id = (token.0 >> 32) as u32;
         match self.pgs.ids.get(&id).copied() {
             Some(pgid) => self.pg_event(pgid, Event::Store(completion), ctx),
             // The PG was removed meanwhile, and may have been made anew.
             None => ctx.store.unload(token),
         }
-    }
-
-    pub(crate) fn pg_committed(&mut self, token: Token, ctx: &mut Ctx<'_>) {
-        if token != MAP_TOKEN {
-            self.pg_completion(token, Completion::Committed(token), ctx);
-        }
-    }
-
-    pub(crate) fn pg_loaded(&mut self, token: Token, result: Result<(), ReadError>, ctx: &mut Ctx<'_>) {
-        self.pg_completion(token, Completion::Loaded(token, result), ctx);
     }
 
     pub(crate) fn pgs_session_closed(&mut self, conn: ConnId, ctx: &mut Ctx<'_>) {

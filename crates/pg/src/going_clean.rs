@@ -4,9 +4,9 @@
 //! Authority: `PeeringState` (Clean, `purge_strays`), 16.2.
 
 use messages::MPgClean;
-use types::{Epoch, OsdId, Transaction};
+use types::{Epoch, OsdId};
 
-use crate::{Ctx, Effect, Pg, meta::MetaChange, pg::Pending};
+use crate::{Ctx, Effect, Pg, pg::Pending};
 
 impl Pg {
     pub(crate) fn has_all_members(&self) -> bool {
@@ -51,12 +51,7 @@ impl Pg {
             self.info.last_epoch_clean = epoch;
             self.intervals.clear();
         }
-        let mut change = MetaChange::default();
-        change.info(&self.info, &mut self.kept);
-        change.intervals(&self.intervals);
-        let mut txn = Transaction::new(self.coll);
-        change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, ctx);
+        self.keep_info_and_intervals(Pending::Nothing, ctx);
     }
 
     pub(crate) fn on_clean(&mut self, from: OsdId, message: MPgClean, ctx: &mut Ctx<'_>) {

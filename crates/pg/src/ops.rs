@@ -192,7 +192,37 @@ impl Pg {
         if has_waited && waiting.is_ordered && ctx.map.is_blocklisted(&waiting.client.addr) {
             return self.refuse(&waiting, Errno::EBLOCKLISTED, ctx);
         }
-        let mut context = OpContext {
+        let mut context = self.context_for(head, &mut waiting, reqid, ctx);
+        let outcome = self.execute(&mut context, &waiting.op, ctx);
+        (waiting.copied, waiting.asked) = (context.copied, context.asked);
+        match outcome {
+            Err(Blocked::NotCached(missing)) => self.load_for(head, waiting, missing, ctx),
+            // Only a primary asks other PGs.
+            Err(Blocked::Copy { .. }) if !self.is_primary() => self.refuse(&waiting, Errno::EAGAIN, ctx),
+            Err(Blocked::Copy { subop, source, part }) => {
+                self.copy_for(head, waiting, subop, (source, part), ctx)
+            }
+            Err(Blocked::Ask { question, target, step }) => {
+                self.ask_for(head, waiting, question, target, *step, ctx)
+            }
+            Err(Blocked::PassOn { target }) => self.pass_on(head, waiting, target, ctx),
+            Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, ctx),
+            Ok(done) if done.staged.as_ref().is_some_and(Staged::is_too_long) => {
+                self.refuse(&waiting, Errno::EMSGSIZE, ctx)
+            }
+            Ok(done) => self.finish(head, waiting, done, reqid, ctx),
+        }
+    }
+
+    /// What the ops of a request may know. What was fetched for the request goes along.
+    fn context_for(
+        &mut self,
+        head: &HObject,
+        waiting: &mut WaitingOp,
+        reqid: ReqId,
+        ctx: &Ctx<'_>,
+    ) -> OpContext {
+        OpContext {
             coll: self.coll,
             wall: ctx.wall,
             reqid,
@@ -212,25 +242,6 @@ impl Pg {
             notify_id: self.watches.next_id(ctx),
             notify_room: watch::NOTIFIES_BYTES_MAX.saturating_sub(ctx.notifying.bytes()),
             random_seed: ctx.random ^ waiting.tid,
-        };
-        let outcome = self.execute(&mut context, &waiting.op, ctx);
-        (waiting.copied, waiting.asked) = (context.copied, context.asked);
-        match outcome {
-            Err(Blocked::NotCached(missing)) => self.load_for(head, waiting, missing, ctx),
-            // Only a primary asks other PGs.
-            Err(Blocked::Copy { .. }) if !self.is_primary() => self.refuse(&waiting, Errno::EAGAIN, ctx),
-            Err(Blocked::Copy { subop, source, part }) => {
-                self.copy_for(head, waiting, subop, (source, part), ctx)
-            }
-            Err(Blocked::Ask { question, target, step }) => {
-                self.ask_for(head, waiting, question, target, *step, ctx)
-            }
-            Err(Blocked::PassOn { target }) => self.pass_on(head, waiting, target, ctx),
-            Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, ctx),
-            Ok(done) if done.staged.as_ref().is_some_and(Staged::is_too_long) => {
-                self.refuse(&waiting, Errno::EMSGSIZE, ctx)
-            }
-            Ok(done) => self.finish(head, waiting, done, reqid, ctx),
         }
     }
 

@@ -331,7 +331,7 @@ impl Pg {
     }
 
     fn on_store(&mut self, completion: Completion, ctx: &mut Ctx<'_>) {
-        let (Completion::Committed(token) | Completion::Loaded(token, _)) = completion;
+        let token = completion.token();
         let Some(pending) = self.pending.take(token.0 as u32) else {
             ctx.store.unload(token);
             return;
@@ -450,6 +450,16 @@ impl Pg {
         let mut txn = Transaction::new(self.coll);
         change.into_txn(&mut txn);
         self.submit(Pending::Nothing, txn, ctx);
+    }
+
+    /// Makes the PG's info and past intervals durable; `pending` says what comes then.
+    pub(crate) fn keep_info_and_intervals(&mut self, pending: Pending, ctx: &mut Ctx<'_>) {
+        let mut change = MetaChange::default();
+        change.info(&self.info, &mut self.kept);
+        change.intervals(&self.intervals);
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(pending, txn, ctx);
     }
 
     /// Ends all that is under way.

@@ -244,6 +244,19 @@ impl Pg {
         self.peer_info.iter().find(has_it).map(|(osd, _)| *osd)
     }
 
+    /// Counts this copy of an object as missing, as it is bad.
+    pub(crate) fn declare_missing(&mut self, object: HObject, version: EVersion, ctx: &mut Ctx<'_>) {
+        let mut change = MetaChange::default();
+        change.missing(&object, Some(version));
+        let mut txn = Transaction::new(self.coll);
+        change.into_txn(&mut txn);
+        self.submit(Pending::Nothing, txn, ctx);
+        self.missing.insert(object.clone(), version);
+        self.recovery.note_bad(&object);
+        self.is_clean = false;
+        self.look_for(&object, ctx);
+    }
+
     /// This copy of the object cannot be read: a good copy has to take its place. False if the version that this has to
     /// be is not known, or not at hand.
     fn lose(&mut self, object: &HObject, ctx: &mut Ctx<'_>) -> bool {

@@ -114,6 +114,14 @@ pub enum Completion {
     Loaded(Token, Result<(), ReadError>),
 }
 
+impl Completion {
+    /// The token of the request that is complete.
+    pub fn token(&self) -> Token {
+        let (Completion::Committed(token) | Completion::Loaded(token, _)) = self;
+        *token
+    }
+}
+
 /// A shard's objects as one PG (or several, on one reactor) sees them.
 ///
 /// A submitted transaction is visible to reads at once (applied) and durable when its

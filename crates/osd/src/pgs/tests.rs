@@ -82,7 +82,7 @@ fn nothing_is_left_of_a_pg_that_goes() {
     // Its pool is not there.
     osd.pg_event(pgid, Event::NewMap, &mut ctx);
     assert_eq!((osd.pgs.len(), osd.pgs.ids.len()), (0, 0));
-    osd.pg_committed(token, &mut ctx);
+    osd.pg_completion(Completion::Committed(token), &mut ctx);
 }
 
 #[test]

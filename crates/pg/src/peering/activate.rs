@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use messages::{MPgActivated, MPgLog};
-use types::{OsdId, Transaction};
+use types::OsdId;
 
 use super::LogOutOfReach;
 use crate::{
     Ctx, Effect, Pg,
     index_wait::IndexWait,
     log::Span,
-    meta::MetaChange,
     pg::{Pending, Phase},
 };
 
@@ -40,12 +39,7 @@ impl Pg {
         self.ask_leases(ctx.now);
         self.enter(Phase::Activating { waiting, is_durable: false }, ctx);
         self.info.last_epoch_started = ctx.map.epoch;
-        let mut change = MetaChange::default();
-        change.info(&self.info, &mut self.kept);
-        change.intervals(&self.intervals);
-        let mut txn = Transaction::new(self.coll);
-        change.into_txn(&mut txn);
-        self.submit(Pending::Activated, txn, ctx);
+        self.keep_info_and_intervals(Pending::Activated, ctx);
     }
 
     /// True if `from` is the primary, and another OSD than this one.

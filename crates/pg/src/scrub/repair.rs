@@ -3,14 +3,10 @@
 use std::collections::BTreeMap;
 
 use messages::MPgBadCopy;
-use types::{EVersion, HObject, OsdId, Transaction};
+use types::{EVersion, HObject, OsdId};
 
 use super::verdict::BadCopies;
-use crate::{
-    Ctx, Effect, Pg,
-    meta::MetaChange,
-    pg::{Pending, Phase},
-};
+use crate::{Ctx, Effect, Pg, pg::Phase};
 
 impl Pg {
     pub(super) fn replace_bad_copies(&mut self, bad: BTreeMap<HObject, BadCopies>, ctx: &mut Ctx<'_>) {
@@ -44,19 +40,6 @@ impl Pg {
         } else if self.is_primary() && self.members.acting.contains(&from) {
             self.on_copy_unreadable(from, message.object, ctx);
         }
-    }
-
-    /// Counts this copy of an object as missing, as it is bad.
-    pub(crate) fn declare_missing(&mut self, object: HObject, version: EVersion, ctx: &mut Ctx<'_>) {
-        let mut change = MetaChange::default();
-        change.missing(&object, Some(version));
-        let mut txn = Transaction::new(self.coll);
-        change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, ctx);
-        self.missing.insert(object.clone(), version);
-        self.recovery.note_bad(&object);
-        self.is_clean = false;
-        self.look_for(&object, ctx);
     }
 
     /// Every copy has everything again.
