@@ -7,23 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use types::{OsdId, OsdMap, PgInfoContext, PgStat, UTime};
 
-use crate::{Pg, pg::Phase};
-
-impl Phase {
-    /// The state of Ceph's peering machine that comes next to it.
-    fn name(&self) -> &'static str {
-        match self {
-            Phase::Idle => "Reset",
-            Phase::Replica => "Started/ReplicaActive",
-            Phase::GetInfo { .. } => "Started/Primary/Peering/GetInfo",
-            Phase::Down => "Started/Primary/Peering/Down",
-            Phase::GetLog { .. } => "Started/Primary/Peering/GetLog",
-            Phase::WaitActing => "Started/Primary/Peering/WaitActingChange",
-            Phase::WaitUpThru => "Started/Primary/Peering/WaitUpThru",
-            Phase::Activating { .. } | Phase::Active => "Started/Primary/Active",
-        }
-    }
-}
+use crate::{Pg, pg::Phase, state_history::queried_name};
 
 impl Pg {
     /// The whole answer. Counts as a report: `reported_seq` goes on.
@@ -74,7 +58,7 @@ impl Pg {
 
     fn recovery_json(&self, map: &OsdMap) -> Value {
         let entered = self.stats.stamps.change.to_string();
-        let mut state = json!({"name": self.phase.name(), "enter_time": entered});
+        let mut state = json!({"name": queried_name(&self.phase), "enter_time": entered});
         match &self.phase {
             Phase::Active | Phase::Activating { .. } => {
                 let lacking: Vec<String> = self.missing.keys().map(ToString::to_string).collect();
@@ -95,15 +79,17 @@ impl Pg {
                 state["requested_info_from"] = json!(asked);
             }
             Phase::Down => state["comment"] = "not enough up instances of this PG to go active".into(),
-            Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::WaitActing | Phase::WaitUpThru => {}
+            Phase::WaitActing => state["comment"] = "waiting for pg acting set to change".into(),
+            Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::WaitUpThru => {}
         }
         let peering = match &self.phase {
-            Phase::GetInfo { .. }
-            | Phase::GetLog { .. }
-            | Phase::Down
-            | Phase::WaitActing
-            | Phase::WaitUpThru => Some(self.peering_json(&entered, map)),
-            Phase::Idle | Phase::Replica | Phase::Activating { .. } | Phase::Active => None,
+            Phase::GetInfo { .. } | Phase::GetLog { .. } | Phase::Down | Phase::WaitUpThru => {
+                Some(self.peering_json(&entered, map))
+            }
+            // The wait for others to act is no part of Ceph's `Peering`.
+            Phase::Idle | Phase::Replica | Phase::WaitActing | Phase::Activating { .. } | Phase::Active => {
+                None
+            }
         };
         let started = json!({"name": "Started", "enter_time": entered});
         [Some(state), peering, Some(started)].into_iter().flatten().collect()
@@ -163,5 +149,27 @@ impl Pg {
             "might_have_unfound": self.might_have_json(map),
             "more": false,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_world::World;
+
+    #[test]
+    fn a_pg_that_waits_for_others_to_act_is_past_peering() {
+        let mut world = World::active();
+        let mut states = |phase| {
+            world.pg.phase = phase;
+            let state = world.pg.recovery_json(&world.map);
+            let names =
+                state.as_array().into_iter().flatten().map(|one| one["name"].as_str().unwrap().to_owned());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(states(Phase::WaitActing), ["Started/Primary/WaitActingChange", "Started"]);
+        let peering = ["Started/Primary/Peering/WaitUpThru", "Started/Primary/Peering", "Started"];
+        assert_eq!(states(Phase::WaitUpThru), peering);
+        assert_eq!(states(Phase::Active), ["Started/Primary/Active", "Started"]);
     }
 }

@@ -171,7 +171,22 @@ impl StateHistory {
     }
 }
 
-/// Ceph's name of what a PG does.
+/// Ceph's name of the state that answers `ceph pg ID query`. Within `Active` and `ReplicaActive` this is not the
+/// innermost one, which [`state_name`] names: those states leave the answer to the one around them.
+pub(crate) fn queried_name(phase: &Phase) -> &'static str {
+    match phase {
+        Phase::Idle => "Reset",
+        Phase::Replica => "Started/ReplicaActive",
+        Phase::GetInfo { .. }
+        | Phase::Down
+        | Phase::GetLog { .. }
+        | Phase::WaitActing
+        | Phase::WaitUpThru => state_name(phase, PgState::default()),
+        Phase::Activating { .. } | Phase::Active => "Started/Primary/Active",
+    }
+}
+
+/// Ceph's name of what a PG does, the innermost: what the history of states is made of.
 pub(crate) fn state_name(phase: &Phase, state: PgState) -> &'static str {
     match phase {
         Phase::Idle => "Started/Stray",
