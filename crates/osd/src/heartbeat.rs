@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use messages::{MOSDFailure, MOSDPing, PeerPing, PingOp};
+use messages::{MOSDPing, PeerPing, PingOp};
 use types::{Epoch, Instant, OsdId};
 
 use crate::ping_times::PingTimes;
@@ -21,6 +21,10 @@ pub const INTERVAL: Duration = Duration::from_secs(2);
 pub const GRACE: Duration = Duration::from_secs(20);
 /// A report is repeated as long as it holds.
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+/// So is a report that nothing can be sent to a peer. The monitor acts on a single one, and all that waits for the peer
+/// waits until then: a report that was lost, or came when the monitor did not want to act, is repeated sooner than one
+/// of silence, but not with each attempt to connect.
+const UNREACHABLE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// If the answers have not been checked for so long, this OSD itself stood still. Peers may have answered, and their
 /// answers still wait to be handled.
 const STALL: Duration = Duration::from_secs(5);
@@ -119,11 +123,10 @@ impl Heartbeat {
         out
     }
 
-    /// The peer's socket refuses connections: the report that this is worth, once per incarnation
-    /// and report interval.
-    pub fn on_refused(&mut self, now: Instant, osd: OsdId) -> Option<Epoch> {
+    /// Nothing can be sent to the peer: its `up_from`, if that is to be reported now.
+    pub fn on_unreachable(&mut self, now: Instant, osd: OsdId) -> Option<Epoch> {
         let peer = self.peers.get_mut(&osd)?;
-        if peer.reported.is_some_and(|at| now.since(at) < Duration::from_secs(1)) {
+        if peer.reported.is_some_and(|at| now.since(at) < UNREACHABLE_REPORT_INTERVAL) {
             return None;
         }
         peer.reported = Some(now);
@@ -133,27 +136,6 @@ impl Heartbeat {
     /// The ping that all peers get.
     pub fn ping(now: Instant, from: OsdId, up_from: Epoch, epoch: Epoch) -> MOSDPing {
         MOSDPing { op: PingOp::PING, from, up_from, epoch, stamp_ns: now.0 }
-    }
-
-    /// A report about `target`.
-    pub fn failure(
-        reporter: OsdId,
-        target: OsdId,
-        target_up_from: Epoch,
-        failed_for: Duration,
-        is_immediate: bool,
-        epoch: Epoch,
-    ) -> MOSDFailure {
-        MOSDFailure {
-            reporter,
-            target,
-            target_up_from,
-            is_failed: true,
-            is_immediate,
-            failed_for_ms: u64::try_from(failed_for.as_millis()).unwrap_or(u64::MAX),
-            epoch,
-            may_live: false,
-        }
     }
 }
 
@@ -230,6 +212,16 @@ mod tests {
         assert_eq!(beat.pings(Instant(5 * SEC)), [slow], "the other has never answered");
         assert_eq!(beat.pings(Instant(1_204 * SEC)), [slow]);
         assert_eq!(beat.pings(Instant(1_205 * SEC)), []);
+    }
+
+    #[test]
+    fn an_unreachable_peer_is_reported_at_most_once_a_second() {
+        let mut beat = beating(&[6], 10);
+        let ms = |n: u64| Instant(n * 1_000_000);
+        let reports =
+            [10_000, 10_999, 11_000, 11_500, 12_000].map(|at| beat.on_unreachable(ms(at), OsdId(1)));
+        assert_eq!(reports.map(|report| report.is_some()), [true, false, true, false, true]);
+        assert_eq!(beat.on_unreachable(ms(13_000), OsdId(2)), None, "no peer");
     }
 
     #[test]

@@ -3,15 +3,28 @@
 use std::{sync::Arc, time::Duration};
 
 use messages::{MOSDFailure, MOSDPing, Message, PingOp, RawMessage, pg_peer_target};
-use types::{Instant, OsdId};
+use types::{Epoch, Instant, OsdId};
 
 use crate::{
     ConnId, Effect, Osd, ShardMessage,
-    heartbeat::Heartbeat,
     on_map::MapSource,
     osd::{Ctx, Waiting},
     shard::CONTROL,
 };
+
+/// How another OSD fails, as this one sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    /// It has not answered heartbeats for so long. The monitor waits for other OSDs to say so, too.
+    Silent(Duration),
+    /// Nothing can be sent to it, and the monitor acts at once.
+    Unreachable {
+        /// It may serve others.
+        may_live: bool,
+    },
+    /// It answers again.
+    TakenBack,
+}
 
 impl Osd {
     pub(crate) fn on_osd_message(
@@ -91,15 +104,7 @@ impl Osd {
                     self.send_other_shards(|| ShardMessage::LeaseGranted(from, sent), ctx);
                 }
                 if self.heartbeat.on_reply(ctx.now, from, Instant(ping.stamp_ns)) {
-                    let report = Heartbeat::failure(
-                        me,
-                        from,
-                        self.map.up_from(from),
-                        Duration::ZERO,
-                        false,
-                        self.map.epoch,
-                    );
-                    ctx.effects.push(Effect::SendMon(MOSDFailure { is_failed: false, ..report }.into()));
+                    self.report_failure(from, self.map.up_from(from), FailureKind::TakenBack, ctx);
                 }
             }
             other => tracing::debug!(op = other.0, "an unknown heartbeat"),
@@ -122,10 +127,34 @@ impl Osd {
         if !self.config.shard.is_control() {
             return ctx.send_shard(CONTROL, ShardMessage::OsdUnreachable(osd, may_live));
         }
-        let Some(up_from) = self.heartbeat.on_refused(ctx.now, osd) else { return };
-        let me = self.config.whoami;
-        let report = Heartbeat::failure(me, osd, up_from, Duration::ZERO, true, self.map.epoch);
-        ctx.effects.push(Effect::SendMon(MOSDFailure { may_live, ..report }.into()));
+        if let Some(up_from) = self.heartbeat.on_unreachable(ctx.now, osd) {
+            self.report_failure(osd, up_from, FailureKind::Unreachable { may_live }, ctx);
+        }
+    }
+
+    /// Tells the monitor how this OSD sees the life of another one that began in the epoch `target_up_from`.
+    pub(crate) fn report_failure(
+        &self,
+        target: OsdId,
+        target_up_from: Epoch,
+        kind: FailureKind,
+        ctx: &mut Ctx<'_>,
+    ) {
+        let failed_for = match kind {
+            FailureKind::Silent(failed_for) => failed_for,
+            FailureKind::Unreachable { .. } | FailureKind::TakenBack => Duration::ZERO,
+        };
+        let report = MOSDFailure {
+            reporter: self.config.whoami,
+            target,
+            target_up_from,
+            is_failed: kind != FailureKind::TakenBack,
+            is_immediate: matches!(kind, FailureKind::Unreachable { .. }),
+            failed_for_ms: u64::try_from(failed_for.as_millis()).unwrap_or(u64::MAX),
+            epoch: self.map.epoch,
+            may_live: kind == FailureKind::Unreachable { may_live: true },
+        };
+        ctx.effects.push(Effect::SendMon(report.into()));
     }
 
     /// Sends to an OSD by the newest map; dropped when that shows it down.

@@ -9,6 +9,7 @@ use crate::{
     Effect, Osd, ShardMessage,
     boot::Boot,
     heartbeat::{self, Heartbeat},
+    on_osd::FailureKind,
     osd::{Ctx, TICK},
 };
 
@@ -68,8 +69,7 @@ impl Osd {
         }
         for (osd, up_from, silent) in self.heartbeat.overdue(ctx.now) {
             tracing::warn!(osd = osd.0, silent_ms = silent.as_millis() as u64, "no heartbeat");
-            let report = Heartbeat::failure(me, osd, up_from, silent, false, self.map.epoch);
-            ctx.effects.push(Effect::SendMon(report.into()));
+            self.report_failure(osd, up_from, FailureKind::Silent(silent), ctx);
         }
     }
 
