@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use types::{Epoch, PgState, UTime};
 
-use crate::pg::Phase;
+use crate::{Ctx, Pg, pg::Phase};
 
 /// Ended instances that are kept, of which each begins when the PG begins anew (`PGStateHistory::buffer`).
 const INSTANCES_MAX: usize = 10;
@@ -168,6 +168,34 @@ impl StateHistory {
 
     pub(crate) fn forget_times(&mut self) {
         self.times.clear();
+    }
+}
+
+impl Pg {
+    /// It does something else from here on.
+    pub(crate) fn enter(&mut self, phase: Phase, ctx: &Ctx<'_>) {
+        self.history.enter(state_name(&phase, self.stats.stamps.state), ctx.map.epoch, ctx.wall);
+        self.phase = phase;
+    }
+
+    /// Ceph's name of the state that it is in.
+    pub fn peering_state(&self) -> &'static str {
+        self.history.current()
+    }
+
+    /// What it went through, oldest first.
+    pub fn past_states(&self) -> impl Iterator<Item = &Instance> {
+        self.history.past()
+    }
+
+    /// How long it was in which states since it was loaded.
+    pub fn state_times(&self) -> &AllStateTimes {
+        self.history.times()
+    }
+
+    /// Counts those anew.
+    pub fn forget_state_times(&mut self) {
+        self.history.forget_times();
     }
 }
 

@@ -2,10 +2,7 @@
 
 use types::{OsdId, OsdMap, PgStat, PgStatSum, PgState, PgTotals, UTime};
 
-use crate::{
-    AllStateTimes, CommitTimes, Ctx, Effect, Instance, OpCounts, OpHistograms, Pg, pg::Phase,
-    state_history::state_name,
-};
+use crate::{CommitTimes, Ctx, Effect, OpCounts, OpHistograms, Pg, pg::Phase, state_history::state_name};
 
 impl Pg {
     /// The state's bits.
@@ -116,32 +113,6 @@ impl Pg {
     /// How long those took, by their size.
     pub fn histograms(&self) -> &OpHistograms {
         &self.stats.histograms
-    }
-
-    /// It does something else from here on.
-    pub(crate) fn enter(&mut self, phase: Phase, ctx: &Ctx<'_>) {
-        self.history.enter(state_name(&phase, self.stats.stamps.state), ctx.map.epoch, ctx.wall);
-        self.phase = phase;
-    }
-
-    /// Ceph's name of the state that it is in.
-    pub fn peering_state(&self) -> &'static str {
-        self.history.current()
-    }
-
-    /// What it went through, oldest first.
-    pub fn past_states(&self) -> impl Iterator<Item = &Instance> {
-        self.history.past()
-    }
-
-    /// How long it was in which states since it was loaded.
-    pub fn state_times(&self) -> &AllStateTimes {
-        self.history.times()
-    }
-
-    /// Counts those anew.
-    pub fn forget_state_times(&mut self) {
-        self.history.forget_times();
     }
 
     /// What the primary reports.
