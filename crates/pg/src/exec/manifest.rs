@@ -12,7 +12,7 @@ use codec::{Codec, Decode, Encode, Features, Reader};
 use messages::{MOSDOp, ObjectLocator, OpCode, OpParams, OsdOp, op_flag, osd_flag};
 use types::{Errno, HObject, ObjectManifest, SnapId, object_hash};
 
-use super::{Blocked, CopySource, Output, Run, object_info::Manifest, request, view::View};
+use super::{Blocked, CopySource, Output, Run, object_info::Manifest, op_kinds, request, view::View};
 
 /// Ops of a request that may ask something of others, in bits, and how often each may. Both together leave a question's
 /// number below 2^15, as `Pg::ask_for` wants it.
@@ -47,18 +47,7 @@ pub(crate) fn is_reference(op: &MOSDOp) -> bool {
 
 /// True for requests on the object itself, whatever it refers to.
 fn is_of_manifest(op: &MOSDOp) -> bool {
-    let is_of_it = |code| {
-        matches!(
-            code,
-            OpCode::SET_REDIRECT
-                | OpCode::SET_CHUNK
-                | OpCode::UNSET_MANIFEST
-                | OpCode::TIER_PROMOTE
-                | OpCode::TIER_FLUSH
-                | OpCode::TIER_EVICT
-        )
-    };
-    op.flags & osd_flag::IGNORE_REDIRECT != 0 || op.ops.iter().any(|step| is_of_it(step.code))
+    op.flags & osd_flag::IGNORE_REDIRECT != 0 || op.ops.iter().any(|step| op_kinds::is_of_manifest(step.code))
 }
 
 /// Why a request for an object with a manifest does not run here; none if it does.

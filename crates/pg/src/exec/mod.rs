@@ -11,9 +11,11 @@ mod data;
 mod manifest;
 mod meta;
 mod object_info;
+mod op_kinds;
 mod pgls;
 mod pgls_filter;
 mod request;
+mod run;
 mod snaps;
 #[cfg(test)]
 mod tests;
@@ -23,8 +25,7 @@ mod view;
 mod watch;
 
 use bytes::Bytes;
-use codec::Payload;
-use messages::{MOSDOp, MPgCopyData, OpCode, OsdOp, op_flag, osd_flag};
+use messages::{MOSDOp, MPgCopyData, OsdOp, osd_flag};
 use store::ObjectStore;
 use types::{
     CollId, EVersion, EntityAddr, EntityNum, Errno, HObject, IntervalSet, LogEntry, PgTotals, ReqId,
@@ -51,7 +52,8 @@ use std::{
     sync::Arc,
 };
 
-use classes::{CallContext, Stop};
+use classes::CallContext;
+use run::{Output, Run};
 use view::{Change, View};
 
 /// `osd_max_object_size`.
@@ -365,193 +367,4 @@ fn only_logged(ctx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
         entry.returns = done.ops.iter().map(|step| (step.result, kept(step))).collect();
     }
     Staged { txn: Transaction::new(ctx.coll), log: vec![entry], delta: Delta::default() }
-}
-
-/// One run over the ops.
-struct Run<'r, 's> {
-    view: &'r mut View<'s>,
-    ctx: &'r OpContext,
-    op: &'r MOSDOp,
-    watch: Vec<WatchChange>,
-    /// Some op counts as a change that users see, and gives the object a new user version.
-    is_user_change: bool,
-    /// UNDIRTY was among the ops.
-    is_undirtied: bool,
-    /// What CHECKSUM ops were asked for so far: bytes to sum, and sums.
-    summed_bytes: u64,
-    sum_count: u64,
-}
-
-/// An op's output: data, a result that is not an error, and parameters to echo.
-#[derive(Default)]
-struct Output {
-    data: Bytes,
-    /// What follows it, as it lies in memory.
-    more: Vec<Payload>,
-    result: i32,
-    /// extent.length.
-    length: Option<u64>,
-    /// xattr.value_len.
-    value_len: Option<u32>,
-}
-
-impl From<Bytes> for Output {
-    fn from(data: Bytes) -> Output {
-        Output { data, ..Output::default() }
-    }
-}
-
-/// Ops that change something and yet give the object no new user version.
-fn is_hidden_change(code: OpCode) -> bool {
-    matches!(
-        code,
-        OpCode::WATCH
-            | OpCode::UNDIRTY
-            | OpCode::COPY_FROM
-            | OpCode::COPY_FROM2
-            | OpCode::SET_REDIRECT
-            | OpCode::TIER_PROMOTE
-    )
-}
-
-/// Ops that leave the result of the op before them in place when they do not fail: what matters is
-/// that of a comparison, 1.
-fn keeps_result(code: OpCode) -> bool {
-    matches!(
-        code,
-        OpCode::STAT
-            | OpCode::MAPEXT
-            | OpCode::ASSERT_VER
-            | OpCode::NOTIFY
-            | OpCode::NOTIFY_ACK
-            | OpCode::OMAPGETKEYS
-            | OpCode::OMAPGETVALS
-            | OpCode::OMAPGETHEADER
-            | OpCode::OMAPGETVALSBYKEYS
-            | OpCode::OMAP_CMP
-    )
-}
-
-impl<'r, 's> Run<'r, 's> {
-    fn new(view: &'r mut View<'s>, ctx: &'r OpContext, op: &'r MOSDOp) -> Run<'r, 's> {
-        Run {
-            view,
-            ctx,
-            op,
-            watch: Vec::new(),
-            is_user_change: false,
-            is_undirtied: false,
-            summed_bytes: 0,
-            sum_count: 0,
-        }
-    }
-
-    /// All ops in order; the first error ends it, unless its op may fail.
-    fn all(&mut self) -> Result<(Vec<OsdOp>, i32), Blocked> {
-        let op = self.op;
-        let mut ops = op.echoed_ops();
-        let mut result = 0;
-        for (index, step) in op.ops.iter().enumerate() {
-            if self.view.begin_op(index as u32, step.code == OpCode::CALL).is_err() {
-                return Err(self.view.take_missing());
-            }
-            self.is_user_change |= step.code.is_write() && !is_hidden_change(step.code);
-            let outcome = self.one(step);
-            if let Ok(output) = &outcome
-                && self.view.spend(output.data.len() as u64).is_err()
-            {
-                return Err(self.view.take_missing());
-            }
-            match outcome {
-                Ok(output) => {
-                    (ops[index].data, ops[index].data_more) = (output.data, output.more);
-                    if !keeps_result(step.code) {
-                        result = output.result;
-                    }
-                    ops[index].result = result;
-                    if let Some(length) = output.length {
-                        ops[index].params.0[8..16].copy_from_slice(&length.to_le_bytes());
-                    }
-                    if let Some(len) = output.value_len {
-                        ops[index].params.0[4..8].copy_from_slice(&len.to_le_bytes());
-                    }
-                }
-                Err(Stop::Missing) => return Err(self.view.take_missing()),
-                Err(stop @ (Stop::Refused(errno) | Stop::Explained(errno, _))) => {
-                    if let Stop::Explained(_, why) = stop {
-                        ops[index].data = Bytes::from_static(why.as_bytes());
-                    }
-                    ops[index].result = errno.negated();
-                    if step.flags & op_flag::FAILOK == 0 {
-                        result = errno.negated();
-                        break;
-                    }
-                    result = 0;
-                }
-            }
-        }
-        Ok((ops, result))
-    }
-
-    fn one(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        match step.code {
-            OpCode::READ | OpCode::SYNC_READ => self.read(step),
-            OpCode::SPARSE_READ => self.sparse_read(step),
-            OpCode::MAPEXT => self.map_extents(step),
-            OpCode::STAT => self.stat(),
-            OpCode::CMPEXT => self.cmpext(step),
-            OpCode::CHECKSUM => self.checksum(step),
-            OpCode::WRITE => self.write(step),
-            OpCode::WRITEFULL => self.write_full(step),
-            OpCode::WRITESAME => self.write_same(step),
-            OpCode::APPEND => self.append(step),
-            OpCode::TRUNCATE | OpCode::TRIMTRUNC => self.truncate(step),
-            OpCode::ZERO => self.zero(step),
-            OpCode::CREATE => self.create(step),
-            OpCode::DELETE => self.delete(),
-            OpCode::COPY_FROM | OpCode::COPY_FROM2 => self.copy_from(step),
-            OpCode::COPY_GET => self.copy_get(step),
-            OpCode::SETALLOCHINT => self.set_alloc_hint(),
-            OpCode::STARTSYNC => self.start_sync(),
-            OpCode::CALL => self.call(step),
-            OpCode::GETXATTR => self.get_xattr(step),
-            OpCode::GETXATTRS => self.get_xattrs(),
-            OpCode::SETXATTR => self.set_xattr(step),
-            OpCode::RMXATTR => self.remove_xattr(step),
-            OpCode::CMPXATTR => self.compare_xattr(step),
-            OpCode::OMAPGETKEYS => self.omap_keys(step),
-            OpCode::OMAPGETVALS => self.omap_values(step),
-            OpCode::OMAPGETVALSBYKEYS => self.omap_values_by_keys(step),
-            OpCode::OMAPGETHEADER => self.omap_header(),
-            OpCode::OMAP_CMP => self.omap_compare(step),
-            OpCode::OMAPSETVALS => self.omap_set(step),
-            OpCode::OMAPSETHEADER => self.omap_set_header(step),
-            OpCode::OMAPRMKEYS => self.omap_remove(step),
-            OpCode::OMAPRMKEYRANGE => self.omap_remove_range(step),
-            OpCode::OMAPCLEAR => self.omap_clear(),
-            OpCode::ASSERT_VER => self.assert_version(step),
-            OpCode::LIST_SNAPS => self.list_snaps(),
-            OpCode::ROLLBACK => self.rollback(step),
-            OpCode::WATCH => self.watch(step),
-            OpCode::NOTIFY => self.notify(step),
-            OpCode::NOTIFY_ACK => self.notify_ack(step),
-            OpCode::LIST_WATCHERS => self.list_watchers(),
-            OpCode::TMAPGET => self.tmap_get(),
-            OpCode::TMAPPUT => self.tmap_put(step),
-            OpCode::TMAPUP => self.tmap_update(step),
-            OpCode::CACHE_FLUSH | OpCode::CACHE_TRY_FLUSH | OpCode::CACHE_EVICT => {
-                tier::refuse_without_tier()
-            }
-            OpCode::CACHE_PIN | OpCode::CACHE_UNPIN => tier::refuse_without_tier(),
-            OpCode::TIER_PROMOTE => self.tier_promote(),
-            OpCode::TIER_FLUSH => self.tier_flush(),
-            OpCode::TIER_EVICT => self.tier_evict(),
-            OpCode::UNSET_MANIFEST => self.unset_manifest(),
-            OpCode::SET_REDIRECT => self.set_redirect(step),
-            OpCode::SET_CHUNK => self.set_chunk(step),
-            OpCode::ISDIRTY => self.is_dirty(),
-            OpCode::UNDIRTY => self.undirty(),
-            _ => Err(Errno::EOPNOTSUPP.into()),
-        }
-    }
 }

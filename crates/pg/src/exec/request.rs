@@ -6,7 +6,7 @@ use classes::{Method, registry};
 use messages::{MOSDOp, OpCode, OsdOp, osd_flag};
 use types::{Errno, SnapId};
 
-use super::LOGGED_RETURNS_MAX;
+use super::{LOGGED_RETURNS_MAX, op_kinds::copies};
 
 /// `osd_max_object_name_len`, of names and locator keys.
 const NAME_BYTES_MAX: usize = 2048;
@@ -28,11 +28,6 @@ pub(crate) fn may_write(op: &MOSDOp) -> bool {
         OpCode::CALL => find_method(step).is_ok_and(|(method, _)| method.is_write()),
         _ => step.may_change(),
     })
-}
-
-/// True for ops for which another object's contents are fetched, whatever state theirs is in.
-fn copies(code: OpCode) -> bool {
-    matches!(code, OpCode::COPY_FROM | OpCode::COPY_FROM2 | OpCode::TIER_PROMOTE)
 }
 
 /// True for a read that any copy may answer, if it can.
