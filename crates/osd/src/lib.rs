@@ -8,13 +8,13 @@
 
 mod acting;
 mod admission;
-mod at_rest;
 mod boot;
 mod caps_check;
 mod cluster_log;
 mod control;
 mod event;
 mod heartbeat;
+mod held;
 mod held_back;
 mod map_store;
 mod on_client;
