@@ -15,8 +15,9 @@ pub(crate) enum StoreCommand {
     ///
     /// Prints what the store holds and, line by line, what is wrong. What a crash may leave, and the next start
     /// of the OSD mends, is a note and no problem. Exit code 0: the store is sound. 1: something is wrong, or the
-    /// store could not be read. An OSD whose store has problems is best made anew (`loligo mkfs osd --force`): the
-    /// cluster fills it from its replicas.
+    /// store could not be read. An OSD whose store has problems is best replaced under its id, on the same device
+    /// (docs/operating.md, "Replacing a failed device": mark it out, wait, stop it, `ceph osd destroy`, make its key
+    /// and its store anew): the cluster fills it from the other copies.
     Fsck(FsckArgs),
     /// Show what is in a store.
     ///

@@ -21,8 +21,16 @@ impl Mon {
         let osd = boot.osd;
         let map = self.next.osdmap.clone();
         let known_uuid = map.osd_uuid.get(osd.0.max(0) as usize).copied().unwrap_or([0; 16]);
-        if !(0..types::OSD_COUNT_MAX).contains(&osd.0) || (known_uuid != [0; 16] && known_uuid != boot.uuid) {
-            self.log_warn(wall, format!("osd.{osd} boots with another uuid than the map's: refused"));
+        if !(0..types::OSD_COUNT_MAX).contains(&osd.0) {
+            self.log_warn(wall, format!("osd.{osd} boots, but no OSD can have that id: refused"));
+            return;
+        }
+        if known_uuid != [0; 16] && known_uuid != boot.uuid {
+            let text = format!(
+                "osd.{osd} boots with another uuid than the map's: refused; if its store was made anew, `ceph osd \
+                 destroy {osd}` makes room for it"
+            );
+            self.log_warn(wall, text);
             return;
         }
         if map.has_flag(MapFlags::NOUP) || map.group_flags(osd).has(OsdState::NOUP) {

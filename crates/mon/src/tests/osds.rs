@@ -70,6 +70,7 @@ fn an_osd_with_another_uuid_is_refused() {
     cluster.say(Cluster::osd_conn(0), boot);
     assert_eq!(cluster.map().up_from(OsdId(0)), before.up_from(OsdId(0)));
     assert_eq!(cluster.map().osd_uuid[0], [1; 16]);
+    assert!(cluster.text(r#"{"prefix":"log last"}"#).contains("`ceph osd destroy 0` makes room for it"));
 }
 
 #[test]
