@@ -78,8 +78,8 @@ impl RbdRuns {
                 self.running.insert(id, run);
             }
             Err(error) => {
-                let text = format!("cannot run rbd: {error}");
-                self.failed.push(Event::RunEnded { run: id, code: None, text });
+                let text = format!("cannot run rbd (of ceph-common) on the monitor's host: {error}");
+                self.failed.push(Event::RunFailed { run: id, text });
             }
         }
     }

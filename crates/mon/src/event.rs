@@ -69,9 +69,16 @@ pub enum Event {
     RunEnded {
         /// Which.
         run: RunId,
-        /// What it exited with; none if it could not be started, or a signal ended it.
+        /// What it exited with; none if a signal ended it.
         code: Option<i32>,
         /// The last line that it printed of an error.
+        text: String,
+    },
+    /// [`Effect::Run`] could not be carried out.
+    RunFailed {
+        /// What did not start.
+        run: RunId,
+        /// Why.
         text: String,
     },
     /// [`Effect::Compact`] is done, or failed.
@@ -105,7 +112,8 @@ pub enum Effect {
     },
     /// Do something with an object as [`crate::Mon::manager_name`]; answered with [`Event::ObjectsDone`].
     Objects(Token, ObjectRequest),
-    /// Run the stock `rbd` with these arguments, as [`crate::Mon::manager_name`]; ends with [`Event::RunEnded`].
+    /// Run the stock `rbd` with these arguments, as [`crate::Mon::manager_name`]; ends with [`Event::RunEnded`]
+    /// or [`Event::RunFailed`].
     Run(RunId, Vec<String>),
     /// End a run.
     Kill(RunId),

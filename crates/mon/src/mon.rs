@@ -187,6 +187,7 @@ impl Mon {
             Event::ObjectsDone(token, result) => self.on_objects_done(wall, token, result, effects),
             Event::RunProgress(run, fraction) => self.on_run_progress(wall, run, fraction),
             Event::RunEnded { run, code, text } => self.on_run_ended(wall, run, code, &text, effects),
+            Event::RunFailed { run, text } => self.on_run_failed(wall, run, text, effects),
             Event::Compacted(result) => self.on_compacted(&result, effects),
             Event::Timer => {
                 if self.is_booted {

@@ -7,6 +7,7 @@ use types::UTime;
 use crate::Mon;
 
 mod keys;
+mod modules;
 mod mute;
 mod osds;
 mod pg_nums;
@@ -46,6 +47,7 @@ impl Mon {
         self.check_pings(&mut health);
         self.check_crashes(&mut health);
         self.check_keys(&mut health);
+        self.check_modules(&mut health);
         health.muted = self.committed.mutes.as_ref().clone();
         health.at = self.wall;
         health

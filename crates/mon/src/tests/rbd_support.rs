@@ -230,6 +230,39 @@ fn a_task_is_kept_until_it_is_done() {
 }
 
 #[test]
+fn a_host_without_rbd_is_a_health_warning_while_there_is_work_for_it() {
+    let mut world = World::new();
+    let check = |world: &mut World| {
+        let checks = &world.cluster.json(r#"{"prefix":"health"}"#)["checks"];
+        checks.get("MGR_MODULE_DEPENDENCY").cloned()
+    };
+    assert_eq!(check(&mut world), None);
+    let added: Value = serde_json::from_str(&world.text(FLATTEN)).unwrap();
+    let fail = |world: &mut World| {
+        let (run, _) = world.last_run();
+        world.cluster.event(Event::RunFailed { run, text: "cannot run rbd: not found".to_owned() });
+    };
+    fail(&mut world);
+    assert_eq!(world.tasks()[0]["retry_message"], "[errno 5] RBD error (cannot run rbd: not found)");
+    let raised = check(&mut world).unwrap();
+    assert_eq!(raised["severity"], "HEALTH_WARN");
+    let text = "Module 'rbd_support' has failed dependency: cannot run rbd: not found";
+    assert_eq!(raised["summary"]["message"], text);
+    // It was installed, and the task fails for another reason.
+    world.pass(31);
+    let (run, _) = world.last_run();
+    world.cluster.event(Event::RunEnded { run, code: Some(16), text: "busy".to_owned() });
+    assert_eq!(check(&mut world), None);
+    // Without anything to do it is not missed.
+    world.pass(61);
+    fail(&mut world);
+    assert!(check(&mut world).is_some());
+    let id = added["id"].as_str().unwrap();
+    world.text(&format!(r#"{{"prefix":"rbd task cancel","task_id":"{id}"}}"#));
+    assert_eq!(check(&mut world), None);
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_as_ceph_refuses_it() {
     let mut world = World::new();
     let mut refused = |command: &str| {

@@ -125,6 +125,12 @@ impl RbdSupport {
         }
     }
 
+    /// Why tasks and schedules get nowhere, as long as there are any.
+    pub(crate) fn failed_dependency(&self) -> Option<&str> {
+        let has_work = self.tasks.all().next().is_some() || self.trash.are_any() || self.mirror.are_any();
+        self.runs.obstacle.as_deref().filter(|_| has_work)
+    }
+
     /// The module ends: the runs that it started are ended, too.
     pub(crate) fn stop(&mut self) -> impl Iterator<Item = Effect> + use<> {
         let (queues, runs) = (self.queues.anew(), self.runs.anew());

@@ -40,6 +40,8 @@ pub(super) struct Runs {
     running: BTreeMap<RunId, Purpose>,
     /// Arguments of what is due and waits for its turn.
     due: VecDeque<Vec<String>>,
+    /// Why `rbd` could not be started when it was last tried.
+    pub(super) obstacle: Option<String>,
 }
 
 impl Runs {
@@ -139,8 +141,7 @@ impl Mon {
         }
     }
 
-    /// `rbd` has ended: with what exit code (none where it could not be started or was killed), and what it said
-    /// last.
+    /// `rbd` has ended: with what exit code (none where it was killed), and what it said last.
     pub(crate) fn on_run_ended(
         &mut self,
         wall: UTime,
@@ -149,12 +150,23 @@ impl Mon {
         text: &str,
         effects: &mut Effects,
     ) {
-        let Some(purpose) = self.rbd_support.runs.running.remove(&run) else { return };
+        self.rbd_support.runs.obstacle = None;
         let errno = match code {
             Some(0) => None,
             Some(code) => Some(Errno(code)),
             None => Some(Errno::EIO),
         };
+        self.end_run(wall, run, errno, text, effects);
+    }
+
+    /// `rbd` could not be started.
+    pub(crate) fn on_run_failed(&mut self, wall: UTime, run: RunId, text: String, effects: &mut Effects) {
+        self.end_run(wall, run, Some(Errno::EIO), &text, effects);
+        self.rbd_support.runs.obstacle = Some(text);
+    }
+
+    fn end_run(&mut self, wall: UTime, run: RunId, errno: Option<Errno>, text: &str, effects: &mut Effects) {
+        let Some(purpose) = self.rbd_support.runs.running.remove(&run) else { return };
         match purpose {
             Purpose::Scheduled(args) => {
                 if errno.is_some() {

@@ -83,6 +83,10 @@ impl Schedules {
         Schedules { kind, by_level: ByLevel::new(), targets: BTreeMap::new(), due: BTreeSet::new() }
     }
 
+    pub(super) fn are_any(&self) -> bool {
+        !self.by_level.is_empty()
+    }
+
     /// Reads the schedules of a pool and what they are for.
     pub(super) fn look(&self, view: View<'_>, pool: PoolId) -> Result<Found, Stop> {
         let kind = self.kind;
