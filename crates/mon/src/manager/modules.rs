@@ -128,18 +128,21 @@ pub(crate) fn module_of(prefix: &str) -> Option<&'static str> {
     find(prefix).map(|module| module.name)
 }
 
-fn disabled(module: &str, prefix: &str) -> Reply {
-    let text = format!(
-        "Module '{module}' is not enabled/loaded (required by command '{prefix}'): use `ceph mgr module enable \
-         {module}` to enable it"
-    );
+/// The answer to a command of a module that is off. Clients look for its first words.
+fn disabled(module: &Module, prefix: &str) -> Reply {
+    let name = module.name;
+    let remedy = match module.kind {
+        Absent => "it is not part of Loligo".to_owned(),
+        AlwaysOn | Optional => format!("use `ceph mgr module enable {name}` to enable it"),
+    };
+    let text = format!("Module '{name}' is not enabled/loaded (required by command '{prefix}'): {remedy}");
     Reply::fail(Errno::EOPNOTSUPP, text)
 }
 
 /// The answer to a command that is in no table.
 pub(crate) fn refusal(mon: &Mon, prefix: &str, unknown: &str) -> Reply {
     match find(prefix) {
-        Some(module) if !is_on(mon, module) => disabled(module.name, prefix),
+        Some(module) if !is_on(mon, module) => disabled(module, prefix),
         _ => Reply::fail(Errno::EINVAL, unknown),
     }
 }
@@ -148,7 +151,7 @@ pub(crate) fn refusal(mon: &Mon, prefix: &str, unknown: &str) -> Reply {
 pub(crate) fn check(mon: &Mon, prefix: &str) -> Option<Reply> {
     let module = find(prefix)?;
     if !is_on(mon, module) {
-        return Some(disabled(module.name, prefix));
+        return Some(disabled(module, prefix));
     }
     let is_cut_off = module.name == "rbd_support" && mon.is_manager_fenced();
     is_cut_off.then(|| Reply::fail(Errno::EAGAIN, "rbd_support module is not ready, try again"))
@@ -205,8 +208,8 @@ pub(crate) fn shown(name: &str) -> Value {
 }
 
 fn not_here(req: &mut Request<'_>) -> Reply {
-    let prefix = req.args.prefix().to_owned();
-    disabled(module_of(&prefix).unwrap_or_default(), &prefix)
+    let prefix = req.args.prefix();
+    disabled(find(prefix).expect("the rows that lead here are commands of modules"), prefix)
 }
 
 fn ls(req: &mut Request<'_>) -> Reply {

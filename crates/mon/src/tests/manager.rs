@@ -186,6 +186,8 @@ fn modules_are_enabled_and_their_commands_refused_while_they_are_not() {
         "module 'crash' cannot be disabled (always-on)"
     );
     assert_eq!(cluster.refused(&module("enable", "zabbix")).0, -2);
+    let (code, text) = cluster.refused(r#"{"prefix":"zabbix config-show"}"#);
+    assert!(code == -95 && text.ends_with("'zabbix config-show'): it is not part of Loligo"), "{text}");
     cluster.ok(&module("disable", "iostat"));
     cluster.restart();
     let (code, text) = cluster.refused(r#"{"prefix":"iostat"}"#);
