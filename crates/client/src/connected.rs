@@ -103,6 +103,16 @@ impl<C: Copy + Ord + Debug> ConnectedClient<C> {
         }
     }
 
+    /// True while monitors do not let this client in.
+    pub fn is_refused(&self) -> bool {
+        self.net.is_refused_by_mon()
+    }
+
+    /// Ends the client with all its connections. Requests that have not ended never do.
+    pub fn close(self, wire: &mut impl Wire<Conn = C>) {
+        self.net.close_all(wire);
+    }
+
     /// Looks after the connections, several times a second.
     pub fn tick(&mut self, wire: &mut impl Wire<Conn = C>) {
         let mut events = std::mem::take(&mut self.events);

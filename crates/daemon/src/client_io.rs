@@ -87,6 +87,16 @@ impl ClientIo {
         self.act(reactor, |client, wire| client.close_sessions(wire));
     }
 
+    /// True while the monitor does not let this client in.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.client.is_refused()
+    }
+
+    /// Ends the client with all its connections. Requests that have not ended never do.
+    pub(crate) fn close(self, reactor: &mut Reactor) {
+        self.client.close(&mut OnReactor(reactor));
+    }
+
     /// Starts a request.
     pub(crate) fn submit(&mut self, token: Token, request: Request, reactor: &mut Reactor) {
         self.act(reactor, |client, wire| client.submit(token, request, wire));

@@ -120,7 +120,9 @@ fn serve_from(
     }
     let data = Path::new(&data);
     let conf_path = conf_path.canonicalize()?;
-    let manager_io = ManagerIo::open(&daemon.mon, addrs, &conf_path, data, is_auth_none, MANAGER_TIMER)?;
+    let manager_key = daemon.mon.manager_key().filter(|_| !is_auth_none);
+    let manager_io =
+        ManagerIo::open(daemon.mon.manager_name(), manager_key, addrs, &conf_path, data, MANAGER_TIMER)?;
     daemon.manager_io = Some(manager_io);
     daemon.handle(Event::Timer, &mut reactor);
     reactor.set_timer(NET_TIMER, clock::now().0);
@@ -200,7 +202,7 @@ impl Daemon {
                         self.handle_all(said, reactor);
                         self.metrics.tick(&mut self.mon, reactor);
                         if let Some(io) = &mut self.manager_io {
-                            io.tick(reactor);
+                            io.tick(self.mon.manager_key(), reactor);
                             if self.mon.wants_new_manager_client(clock::now()) {
                                 io.change_client_addrs(reactor);
                             }

@@ -99,6 +99,8 @@ struct MonLink<C> {
     failure: Option<&'static str>,
     /// There since no monitor is reached: no sooner is the next failure a warning.
     warning_at_ns: Option<u64>,
+    /// A monitor does not let this peer in, and none has done so since.
+    is_refusing: bool,
 }
 
 /// All connections of a daemon.
@@ -189,6 +191,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             asked_at_ns: None,
             failure: None,
             warning_at_ns: None,
+            is_refusing: false,
         });
     }
 
@@ -330,7 +333,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                     self.note_mon_failure(conn, "it does not let this daemon in");
                 }
                 if is_refusal && purpose == Purpose::Mon {
-                    self.begin_as_another();
+                    self.on_mon_refusal();
                 }
                 // The secret that a ticket is sealed with may be gone before the ticket expires.
                 self.wants_tickets |= is_refusal && matches!(purpose, Purpose::Osd(_) | Purpose::Outbound);
@@ -495,6 +498,11 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         let id = self.add_link(conn, Purpose::Outbound, role, wire);
         self.by_id.insert(id, conn);
         Some(id)
+    }
+
+    /// Closes all connections.
+    pub fn close_all(self, wire: &mut impl Wire<Conn = C>) {
+        self.links.into_keys().for_each(|conn| wire.close(conn));
     }
 
     /// Closes a connection that a peer dialed.

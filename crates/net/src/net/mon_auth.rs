@@ -7,10 +7,19 @@ use super::{Net, NetEvent};
 use crate::Wire;
 
 impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
+    /// True while monitors do not let this peer in. A client may then give up its requests and begin anew, with a new
+    /// [`Net`].
+    pub fn is_refused_by_mon(&self) -> bool {
+        self.mon.as_ref().is_some_and(|mon| mon.is_refusing)
+    }
+
     /// The monitor refuses this peer. It may no longer have the secret that opens the ticket by which the peer proves
     /// its global id, after days without a monitor or a leap of the monitor's clock: then it lets the peer in under
     /// another id. A client keeps its id, which names its requests: those that it sends again would run twice.
-    pub(super) fn begin_as_another(&mut self) {
+    pub(super) fn on_mon_refusal(&mut self) {
+        if let Some(mon) = &mut self.mon {
+            mon.is_refusing = true;
+        }
         if let Some(keeper) = self.keeper.as_mut().filter(|_| self.config.entity_type != EntityType::CLIENT) {
             keeper.forget_auth_ticket();
         }

@@ -33,6 +33,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             tracing::info!(addrs = %mon.hosts[mon.next % mon.hosts.len()], "the monitor is reached");
         }
         mon.failure = None;
+        mon.is_refusing = false;
     }
 
     /// The monitor whose turn it is cannot even be dialed: the next one's turn.

@@ -260,7 +260,18 @@ fn an_osd_that_can_no_longer_prove_its_id_is_let_in_under_another() {
         }
         let is_open = matches!(trio.own.told[..], [NetEvent::MonOpened]);
         assert_eq!(is_open, is_let_in, "{kind:?}: {:?}", trio.own.told);
+        assert_eq!(trio.own.net.is_refused_by_mon(), !is_let_in, "{kind:?}");
     }
+}
+
+#[test]
+fn all_connections_can_be_closed() {
+    let mut trio = Trio::new(EntityType::CLIENT);
+    let addrs = trio.osd.addrs();
+    trio.own.net.dial(&addrs, &mut trio.own.end);
+    let Side { net, mut end, .. } = trio.own;
+    net.close_all(&mut end);
+    assert_eq!(end.closed, [TO_MON, TO_MON + 1]);
 }
 
 /// Without a monitor, OSDs keep the secrets that open the tickets.
