@@ -146,7 +146,10 @@ impl Links {
             }
             let place = PathBuf::from(conf.require(who, "osd data")?).join(name);
             if place.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
-                bail!("{} is there already", place.display());
+                bail!(
+                    "{} is there already, and is no link: remove it first, if what it holds may be lost",
+                    place.display()
+                );
             }
             links.push((place, std::path::absolute(device)?));
         }

@@ -142,6 +142,16 @@ fn an_osd_whose_devices_are_in_use_keeps_its_links() {
 }
 
 #[test]
+fn a_store_in_a_file_is_not_replaced_by_a_link() {
+    let folder = Folder::new("file");
+    folder.cluster().make().unwrap();
+    let devices = NamedDevices { main: Some(folder.0.join("disk")), ..NamedDevices::default() };
+    let made = mkfs(&MkfsOptions { devices, is_forced: true, ..folder.mkfs_options("osd", "0") });
+    fails_with(made, "osd.0/block is there already, and is no link: remove it first");
+    assert!(folder.0.join("osd.0/block").is_file());
+}
+
+#[test]
 fn no_files_are_made_below_dev() {
     let folder = Folder::new("dev");
     let device = [PathBuf::from("/dev/loligo-nosuch/disk")];
