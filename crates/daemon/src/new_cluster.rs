@@ -80,7 +80,10 @@ impl NewCluster<'_> {
     /// Makes the folder with everything in it, or nothing of it.
     pub(crate) fn make(&self) -> Result<()> {
         self.check_ports()?;
-        fs::create_dir_all(self.dir.join("run")).with_context(|| format!("making {}", self.dir.display()))?;
+        let mut undo = Undo::default();
+        let run = self.dir.join("run");
+        [self.dir, &run].into_iter().for_each(|folder| undo.note(folder));
+        fs::create_dir_all(&run).with_context(|| format!("making {}", self.dir.display()))?;
         let dir = &self.dir.canonicalize()?;
         check_path(dir)?;
         for device in [self.devices, self.journal_devices, self.index_devices].concat() {
@@ -92,7 +95,6 @@ impl NewCluster<'_> {
         let conf_text = self.conf_text(dir, &fsid);
         let conf = CephConf::parse(&conf_text)?;
         let keys = self.new_keys(&mut rng);
-        let mut undo = Undo::default();
         let mut stores = NewStores::new(self.is_forced)?;
         let osds = (0..self.osds).map(|osd| EntityName::new(EntityType::OSD, osd.to_string()));
         let osds: Vec<(EntityName, DevicePaths)> = osds
