@@ -4,7 +4,8 @@ use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
 
 use anyhow::{Context, Result, bail};
 use types::{
-    AddrType, ConfSections, EntityAddr, EntityAddrVec, EntityName, Settings, find_option, option_name,
+    AddrType, ConfSections, EntityAddr, EntityAddrVec, EntityName, EntityType, Settings, find_option,
+    option_name,
 };
 
 use crate::cluster::hostname;
@@ -87,6 +88,12 @@ impl CephConf {
     pub fn require(&self, who: &EntityName, key: &str) -> Result<String> {
         self.get(who, key)
             .with_context(|| format!("ceph.conf has no `{key}` for {who}: add it to [{who}] or [global]"))
+    }
+
+    /// The daemon's data directory: `mon data` or `osd data`.
+    pub(crate) fn data(&self, who: &EntityName) -> String {
+        let option = if who.kind == EntityType::MON { "mon data" } else { "osd data" };
+        self.get_or_default(who, option).expect("both options have a default")
     }
 
     /// The monitors' addresses from `mon host`, one vector a monitor.
@@ -222,6 +229,14 @@ mod tests {
         assert_eq!(of("run dir = /x", "admin_socket").as_deref(), Some("/x/ceph-osd.1.asok"));
         assert_eq!(of("admin socket =", "admin socket").as_deref(), Some(""));
         assert_eq!(of("", "nothing"), None);
+    }
+
+    #[test]
+    fn data_is_where_ceph_has_it_unless_ceph_conf_says_otherwise() {
+        let of = |text: &str, who| CephConf::parse(text).unwrap().data(&EntityName::parse(who).unwrap());
+        assert_eq!(of("", "mon.a"), "/var/lib/ceph/mon/ceph-a");
+        assert_eq!(of("[mon]\nmon data = /x", "osd.1"), "/var/lib/ceph/osd/ceph-1");
+        assert_eq!(of("[osd]\nosd data = /x/$id", "osd.1"), "/x/1");
     }
 
     #[test]

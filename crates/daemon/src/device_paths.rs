@@ -54,21 +54,17 @@ fn names(role: DeviceRole) -> (&'static str, &'static str) {
 impl DevicePaths {
     /// The devices of `who`: `loligo device`, `loligo journal device` and `loligo index device`, or `block`,
     /// `journal` and `index` in its folder, the last two if they are there.
-    pub(crate) fn read(conf: &CephConf, who: &EntityName) -> Result<DevicePaths> {
-        let find = |role: DeviceRole| -> Result<Option<PathBuf>> {
-            let (option, name) = names(role);
-            if let Some(path) = conf.get(who, option) {
-                return Ok(Some(PathBuf::from(path)));
-            }
-            if role != DeviceRole::Main && conf.get(who, "osd data").is_none() {
-                return Ok(None);
-            }
-            let path = Path::new(&conf.require(who, "osd data")?).join(name);
-            // A link to a device that is gone is still a link: the store says what is missing.
-            Ok(Some(path).filter(|path| role == DeviceRole::Main || path.symlink_metadata().is_ok()))
-        };
-        let main = find(DeviceRole::Main)?.context("the main device has a name always")?;
-        Ok(DevicePaths { main, journal: find(DeviceRole::Journal)?, index: find(DeviceRole::Index)? })
+    pub(crate) fn read(conf: &CephConf, who: &EntityName) -> DevicePaths {
+        let named = |role| conf.get(who, names(role).0).map(PathBuf::from);
+        let in_folder = |role| Path::new(&conf.data(who)).join(names(role).1);
+        // A link to a device that is gone is still a link: the store says what is missing.
+        let linked = |role| Some(in_folder(role)).filter(|path| path.symlink_metadata().is_ok());
+        let other = |role| named(role).or_else(|| linked(role));
+        DevicePaths {
+            main: named(DeviceRole::Main).unwrap_or_else(|| in_folder(DeviceRole::Main)),
+            journal: other(DeviceRole::Journal),
+            index: other(DeviceRole::Index),
+        }
     }
 
     /// Takes what an operator named instead of what is linked.
@@ -144,7 +140,7 @@ impl Links {
             if let Some(path) = conf.get(who, option) {
                 bail!("ceph.conf names {path} as `{option}` of {who}: name it there or here, not in both");
             }
-            let place = PathBuf::from(conf.require(who, "osd data")?).join(name);
+            let place = Path::new(&conf.data(who)).join(name);
             if place.symlink_metadata().is_ok_and(|found| !found.is_symlink()) {
                 bail!(
                     "{} is there already, and is no link: remove it first, if what it holds may be lost",

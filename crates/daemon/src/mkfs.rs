@@ -72,7 +72,7 @@ fn mkfs_osd(conf: &CephConf, options: &MkfsOptions) -> Result<()> {
         bail!("an OSD's uuid is not zero: that stands for none");
     }
     let links = Links::check(conf, &who, &options.devices)?;
-    let mut paths = DevicePaths::read(conf, &who)?;
+    let mut paths = DevicePaths::read(conf, &who);
     paths.replace(&options.devices);
     if !options.is_forced
         && let Some(shortage) = shortage([&paths], options.device_bytes)?
@@ -94,7 +94,10 @@ fn mkfs_osd(conf: &CephConf, options: &MkfsOptions) -> Result<()> {
 
 fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
     let who = EntityName::new(EntityType::MON, id);
-    let data = PathBuf::from(conf.require(&who, "mon data")?);
+    // First: without them nothing is made.
+    let fsid = parse_uuid(&conf.require(&who, "fsid")?)?;
+    let addrs = only_monitor(conf, &who)?;
+    let data = PathBuf::from(conf.data(&who));
     let mut undo = Undo::default();
     undo.note(&data);
     private::make_folder(&data)?;
@@ -105,8 +108,6 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
     {
         bail!("{} exists: a monitor's data is made once", ledger_path.display());
     }
-    let fsid = parse_uuid(&conf.require(&who, "fsid")?)?;
-    let addrs = only_monitor(conf, &who)?;
     let configured = conf.get(&who, "keyring").map(PathBuf::from);
     let mut keys = BTreeMap::new();
     for path in [configured.clone(), Some(data.join("keyring"))].into_iter().flatten() {

@@ -50,7 +50,7 @@ pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
 /// Serves until `stop` or, with `signals`, a signal.
 pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> Result<()> {
     let conf = CephConf::read(conf_path)?;
-    let data = conf.require(&EntityName::new(EntityType::MON, id), "mon data")?;
+    let data = conf.data(&EntityName::new(EntityType::MON, id));
     let ledger = EmbeddedLedger::find(&Path::new(&data).join("ledger.redb"))?;
     let ledger = ledger.with_context(|| no_cluster(&data, id))?;
     serve_from(Box::new(ledger), id, conf_path, stop, signals)
@@ -71,7 +71,7 @@ fn serve_from(
     let conf = CephConf::read(conf_path)?;
     let who = EntityName::new(EntityType::MON, id);
     log_levels::follow(&who, |name| conf.option(&who, name));
-    let data = conf.require(&who, "mon data")?;
+    let data = conf.data(&who);
     let contents = ledger.load().context("reading the ledger")?;
     if contents.entries.is_empty() {
         bail!(no_cluster(&data, id));

@@ -96,10 +96,12 @@ impl NewCluster<'_> {
         let conf = CephConf::parse(&conf_text)?;
         let keys = self.new_keys(&mut rng);
         let mut stores = NewStores::new(self.is_forced)?;
-        let osds = (0..self.osds).map(|osd| EntityName::new(EntityType::OSD, osd.to_string()));
-        let osds: Vec<(EntityName, DevicePaths)> = osds
-            .map(|who| DevicePaths::read(&conf, &who).map(|paths| (who, paths)))
-            .collect::<Result<_>>()?;
+        let osds = (0..self.osds).map(|osd| {
+            let who = EntityName::new(EntityType::OSD, osd.to_string());
+            let paths = DevicePaths::read(&conf, &who);
+            (who, paths)
+        });
+        let osds: Vec<(EntityName, DevicePaths)> = osds.collect();
         // To try something on a small machine much less is written than the files may hold: that is the operator's
         // choice.
         if let Some(shortage) = shortage(osds.iter().map(|(_, paths)| paths), self.device_bytes)? {

@@ -73,10 +73,9 @@ impl NewStores {
             shard: 0,
             shards: reactors,
         };
-        if let Some(data) = conf.get(who, "osd data") {
-            undo.note(data.as_ref());
-            private::make_folder(data.as_ref())?;
-        }
+        let data = conf.data(who);
+        undo.note(data.as_ref());
+        private::make_folder(data.as_ref())?;
         for (_, path) in paths.all() {
             undo.note(path);
         }

@@ -135,10 +135,8 @@ fn differences(options: &UpOptions, conf: &Path) -> Result<Vec<String>> {
     let mon = EntityName::new(EntityType::MON, "a");
     let monitor = conf.mon_hosts(&mon)?.into_iter().next().and_then(|addrs| addrs.msgr2_addr()?.socket);
     let osds = existing_osds(&options.data)?;
-    let paths: Vec<DevicePaths> = osds
-        .iter()
-        .map(|id| DevicePaths::read(&conf, &EntityName::new(EntityType::OSD, id)))
-        .collect::<Result<_>>()?;
+    let paths: Vec<DevicePaths> =
+        osds.iter().map(|id| DevicePaths::read(&conf, &EntityName::new(EntityType::OSD, id))).collect();
     let first = paths.first();
     let file_bytes = first.and_then(|paths| fs::metadata(&paths.main).ok()).filter(fs::Metadata::is_file);
     let mut out = Vec::new();

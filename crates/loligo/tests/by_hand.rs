@@ -126,7 +126,7 @@ fn errors_say_what_to_do() {
     let dir = temp_dir();
     let cases = [
         ("mon --id a --conf nosuch.conf", "give it with --conf or CEPH_CONF"),
-        ("mkfs mon --id a --conf empty.conf", "ceph.conf has no `mon data` for mon.a: add it"),
+        ("mkfs mon --id a --conf empty.conf", "ceph.conf has no `fsid` for mon.a: add it"),
         ("osd --id 0 --conf no-data.conf", "run `loligo mkfs osd --id 0` first"),
         ("up --data up --size 20Q", "a size ends with K, M, G or T"),
     ];

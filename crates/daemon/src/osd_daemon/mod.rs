@@ -127,8 +127,8 @@ fn serve_shards(
     end_limit: &EndLimit,
 ) -> Result<()> {
     let whoami = OsdId(who.id.parse().context("an OSD's id is a number")?);
-    let data = conf.require(&who, "osd data")?;
-    let paths = DevicePaths::read(&conf, &who)?;
+    let data = conf.data(&who);
+    let paths = DevicePaths::read(&conf, &who);
     let path = &paths.main;
     let found = look_at(path).with_context(|| path.display().to_string())?;
     if found == Found::Nothing && !is_no_place_for_files(path) {
@@ -218,7 +218,7 @@ impl Setup {
         let serve = move |reactor: &mut Option<Reactor>| -> Result<()> {
             let config = reactor::Config { waker: Some(waker), ..Default::default() };
             let reactor = reactor.insert(Reactor::new(config)?);
-            let paths = DevicePaths::read(&setup.conf, &setup.who)?;
+            let paths = DevicePaths::read(&setup.conf, &setup.who);
             let device = Device::open(reactor, &paths, Access::Shared)?;
             let mounted = setup.mount(shard, &device, reactor)?;
             let (_, socket) = setup.listen_for_osds(reactor)?;
@@ -334,7 +334,7 @@ impl Setup {
             fsid: cluster::parse_uuid(&self.conf.require(&self.who, "fsid")?)?,
             uuid: self.uuid,
             device_bytes: self.device_bytes,
-            metadata: self.metadata(&DevicePaths::read(&self.conf, &self.who)?.main, shard),
+            metadata: self.metadata(&DevicePaths::read(&self.conf, &self.who).main, shard),
             options: self.conf.all(&self.who),
             hostname: cluster::hostname(),
             features: codec::Features::PACIFIC.0,

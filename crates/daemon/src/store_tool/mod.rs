@@ -58,7 +58,7 @@ impl StoreTarget {
             }
             (None, Some(id)) => {
                 let (who, conf) = (EntityName::new(EntityType::OSD, id), CephConf::read(&self.conf)?);
-                (DevicePaths::read(&conf, &who)?, Some((who, conf)))
+                (DevicePaths::read(&conf, &who), Some((who, conf)))
             }
             (None, None) => bail!("name the OSD with --id or its device with --device"),
         };
