@@ -371,7 +371,7 @@ impl Device {
     }
 
     /// What events say of commands. Nothing else is waited for but signals.
-    fn answers(&mut self, events: Vec<Event>) -> Result<Vec<Answer>, Interrupted> {
+    pub(crate) fn answers(&mut self, events: Vec<Event>) -> Result<Vec<Answer>, Interrupted> {
         let mut done = Vec::new();
         for event in events {
             Interrupted::check(&event)?;

@@ -87,7 +87,7 @@ struct Setup {
     failure: SharedFailure,
 }
 
-/// A shard's store.
+/// A shard's store, mounted.
 struct Mounted {
     device: Device,
     memory: Memory,
@@ -190,9 +190,24 @@ fn serve_shards(
     results.into_iter().collect()
 }
 
+impl Mounted {
+    /// Takes what the device says, before there is a daemon to take it: a mount may end with commands in flight, and
+    /// the store waits for each. Signals end the wait.
+    fn take(&mut self, events: Vec<reactor::Event>) -> Result<(), Interrupted> {
+        for (token, result) in self.device.answers(events)? {
+            self.store.device_done(token, result);
+        }
+        Ok(())
+    }
+}
+
 /// Where the other shards listen, in their order: each says so when its store is mounted. Nothing listens here before,
-/// so signals are the only events that matter.
-fn wait_for_others(others: &[Starting], reactor: &mut Reactor) -> Result<Vec<SocketAddr>> {
+/// so other events are of the own store's device, or signals.
+fn wait_for_others(
+    others: &[Starting],
+    mounted: &mut Mounted,
+    reactor: &mut Reactor,
+) -> Result<Vec<SocketAddr>> {
     let (mut sockets, mut events) = (Vec::new(), Vec::new());
     for other in others {
         sockets.push(loop {
@@ -201,7 +216,7 @@ fn wait_for_others(others: &[Starting], reactor: &mut Reactor) -> Result<Vec<Soc
                 Err(RecvTimeoutError::Disconnected) => bail!("a shard failed at its start"),
                 Err(RecvTimeoutError::Timeout) => {
                     reactor.poll(Some(Duration::ZERO), &mut events)?;
-                    events.drain(..).try_for_each(|event| Interrupted::check(&event))?;
+                    mounted.take(std::mem::take(&mut events))?;
                 }
             }
         });
@@ -252,8 +267,8 @@ impl Setup {
         others: &[Starting],
         stop: &Stop,
     ) -> Result<()> {
-        let mounted = self.mount(shard, &device, reactor)?;
-        let others_listen = wait_for_others(others, reactor)?;
+        let mut mounted = self.mount(shard, &device, reactor)?;
+        let others_listen = wait_for_others(others, &mut mounted, reactor)?;
         let (addrs, public) = self.listen(shard, others_listen, reactor)?;
         let mut daemon = self.daemon(shard, queues, mounted, &addrs)?;
         daemon.admin = AdminSocket::open(&self.conf, &self.who, stop.waker())?;
@@ -379,5 +394,38 @@ impl Setup {
             out.insert(key.to_owned(), value.to_owned());
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::ObjectStore;
+    use types::{CollId, Token, Transaction, TxnOp};
+
+    use super::*;
+    use crate::new_cluster::NewCluster;
+
+    #[test]
+    fn a_store_hears_of_its_device_before_there_is_a_daemon() {
+        let dir = std::env::temp_dir().join(format!("loligo-mounted-{}", std::process::id()));
+        NewCluster::small(&dir).make().unwrap();
+        let mut reactor = Reactor::new(reactor::Config::default()).unwrap();
+        let conf = CephConf::read(&dir.join("ceph.conf")).unwrap();
+        let paths = DevicePaths::read(&conf, &EntityName::new(EntityType::OSD, "0"));
+        let mut device = Device::open(&mut reactor, &paths, Access::Offline).unwrap();
+        let store = device.mount(&mut reactor, device.store_config()).unwrap();
+        let mut mounted = Mounted { device, memory: Memory::with_target(1 << 30), store };
+        let ops = vec![TxnOp::CreateCollection];
+        mounted.store.submit(Token(1), Transaction { ops, ..Transaction::new(CollId::META) });
+        mounted.store.kick();
+        let commands = mounted.store.take_commands();
+        assert!(!commands.is_empty());
+        mounted.device.submit(commands, &mut reactor);
+        while mounted.store.take_completions().is_empty() {
+            let mut events = Vec::new();
+            reactor.poll(None, &mut events).unwrap();
+            mounted.take(events).unwrap();
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }
