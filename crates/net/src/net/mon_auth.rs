@@ -40,9 +40,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 message = reply.message,
                 "no tickets or secrets; dialing again"
             );
-            // The handshake gives both a ticket for the next request, and an answer to whether there may be one.
-            wire.close(conn);
-            return self.drop_link(conn, wire, out);
+            return self.dial_mon_again(conn, wire, out);
         }
         match keeper.take_mauth_reply(reply.payload, wire.wall()) {
             Ok(Some(secrets)) => out.push(NetEvent::Secrets(secrets)),
@@ -50,9 +48,18 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 self.wants_tickets = false;
                 out.push(NetEvent::Tickets);
             }
+            // The monitor may have sealed the answer before it took note that a pending key is used, or after the
+            // key was replaced.
             Err(error) => {
-                tracing::error!(%error, "the monitor's authentication answer is not usable");
+                tracing::warn!(%error, "the monitor's authentication answer is not usable; dialing again");
+                self.dial_mon_again(conn, wire, out);
             }
         }
+    }
+
+    /// The handshake gives both a ticket for the next request, and an answer to whether there may be one.
+    fn dial_mon_again(&mut self, conn: C, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
+        wire.close(conn);
+        self.drop_link(conn, wire, out);
     }
 }

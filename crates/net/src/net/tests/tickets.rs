@@ -285,14 +285,18 @@ fn a_ticket_that_nobody_renews_opens_as_long_as_its_secret_is_kept() {
 }
 
 #[test]
-fn who_is_refused_tickets_begins_another_session_with_the_monitor() {
-    let mut trio = Trio::new(EntityType::OSD);
-    trio.own.net.want_tickets();
-    trio.pass(250);
-    let [(id, _)] = trio.asked()[..] else { panic!("asked once") };
-    let reply = MAuthReply { result: -13, ..MAuthReply::default() };
-    trio.mon.net.send(id, 0, &reply.into(), &mut trio.mon.end);
-    trio.run();
-    trio.pass(250);
-    assert!(matches!(trio.own.told[..], [NetEvent::MonClosed, NetEvent::MonOpened]), "{:?}", trio.own.told);
+fn a_peer_that_gets_no_tickets_begins_another_session_with_the_monitor() {
+    // Refused, or sealed with another key.
+    for result in [-13, 0] {
+        let mut trio = Trio::new(EntityType::OSD);
+        trio.own.net.want_tickets();
+        trio.pass(250);
+        let [(id, _)] = trio.asked()[..] else { panic!("asked once") };
+        let reply = MAuthReply { result, ..MAuthReply::default() };
+        trio.mon.net.send(id, 0, &reply.into(), &mut trio.mon.end);
+        trio.run();
+        trio.pass(250);
+        let told = &trio.own.told[..];
+        assert!(matches!(told, [NetEvent::MonClosed, NetEvent::MonOpened]), "{told:?}");
+    }
 }
