@@ -14,6 +14,11 @@ const POOL: PoolId = PoolId(1);
 
 /// Two racks of two hosts with two OSDs each, and 64 PGs of three copies under this rule's last steps.
 fn cluster(rule: &str) -> Cluster {
+    cluster_at(rule, |id| (id / 4, id / 2))
+}
+
+/// The same with each OSD in the rack and the host of these numbers.
+fn cluster_at(rule: &str, place: fn(i32) -> (i32, i32)) -> Cluster {
     let mut cluster = Cluster::new();
     for id in 0..8 {
         let uuid = crate::format::uuid(&[id as u8 + 1; 16]);
@@ -22,7 +27,7 @@ fn cluster(rule: &str) -> Cluster {
         ));
         cluster.ok(&format!(r#"{{"prefix":"osd create","uuid":"{uuid}","id":{id}}}"#));
         cluster.boot_osd(id);
-        let (rack, host) = (id / 4, id / 2);
+        let (rack, host) = place(id);
         cluster.ok(&format!(
             r#"{{"prefix":"osd crush set","id":{id},"weight":1.0,"args":["root=default","rack=r{rack}","host=h{host}"]}}"#
         ));
@@ -85,6 +90,37 @@ fn a_plan_is_made_shown_and_executed() {
     cluster.report_all();
     let (errno, why) = cluster.refused(optimize);
     assert!(errno == -114 && why.starts_with("Unable to find further optimization"), "{why}");
+}
+
+#[test]
+fn racks_of_unequal_size_are_evened_each_within_itself() {
+    let by_rack =
+        r#"{"prefix":"osd crush rule create-replicated","name":"r","root":"default","type":"rack"}"#;
+    // A rack of two OSDs and two of three: each has a copy of each PG.
+    let mut cluster = cluster_at(by_rack, |id| ((id + 1) / 3, id));
+    cluster.ok(r#"{"prefix":"balancer off"}"#);
+    for (name, value) in [("upmap_max_deviation", 1), ("upmap_max_optimizations", 100)] {
+        cluster.ok(&format!(
+            r#"{{"prefix":"config set","who":"mgr","name":"mgr/balancer/{name}","value":"{value}"}}"#
+        ));
+    }
+    let spreads = |map: &OsdMap| {
+        let mut counts = [0u32; 8];
+        for pg in map.pgs_of(POOL) {
+            map.pg_to_up_acting(pg).up.iter().for_each(|osd| counts[osd.0 as usize] += 1);
+        }
+        let spread = |rack: &[u32]| rack.iter().max().unwrap() - rack.iter().min().unwrap();
+        assert_eq!(counts[..2].iter().sum::<u32>(), 64);
+        [spread(&counts[..2]), spread(&counts[2..5]), spread(&counts[5..])]
+    };
+    assert!(spreads(cluster.map()).iter().any(|spread| *spread > 2), "{:?}", spreads(cluster.map()));
+    let optimize = r#"{"prefix":"balancer optimize","plan":"a"}"#;
+    cluster.report_all();
+    cluster.ok(optimize);
+    cluster.ok(r#"{"prefix":"balancer execute","plan":"a"}"#);
+    assert!(spreads(cluster.map()).iter().all(|spread| *spread <= 2), "{:?}", spreads(cluster.map()));
+    cluster.report_all();
+    assert_eq!(cluster.refused(optimize).0, -114);
 }
 
 #[test]

@@ -47,8 +47,8 @@ const CHANGES: &str = "mgr/balancer/upmap_max_optimizations";
 const MISPLACED_MAX: f64 = 0.05;
 
 /// The moves that one look considers, which takes less than a second: the monitor does nothing else meanwhile. In a
-/// large cluster that cannot be more even there are more. Those that help most come first, and the next look begins
-/// with another pool.
+/// large cluster that cannot be more even there may be more. Those that help most come first, a domain that can take no
+/// copy of an OSD is considered once for it, and the next look begins with another pool.
 const MOVES_MAX: usize = 1 << 21;
 
 const NOTHING_BETTER: &str = "Unable to find further optimization, or pool(s) pg_num is decreasing, or \

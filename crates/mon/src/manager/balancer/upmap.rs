@@ -81,11 +81,50 @@ impl Domains {
         self.seats.get(&osd)?.domain
     }
 
-    /// The domain in which `to` may stand for `from`, for PGs that have no other copy there.
-    fn new_domain(&self, from: OsdId, to: OsdId) -> Option<i32> {
-        let (from, to) = (self.seats.get(&from)?, self.seats.get(&to)?);
-        let is_taken = from.takes.iter().any(|take| to.takes.contains(take));
-        if is_taken && from.outer == to.outer { to.domain } else { None }
+    /// True where `to` may stand for `from`, for PGs that have no other copy in the domain of `to`.
+    fn may_stand(&self, from: OsdId, to: OsdId) -> bool {
+        let (Some(from), Some(to)) = (self.seats.get(&from), self.seats.get(&to)) else { return false };
+        from.takes.iter().any(|take| to.takes.contains(take)) && from.outer == to.outer
+    }
+
+    /// The copies that are each OSD's share: `copies` by weight, except that a domain takes one copy of each of the
+    /// `pgs` at most. What a large domain cannot take falls to the others.
+    fn shares(&self, weights: &BTreeMap<OsdId, f64>, pgs: f64, copies: f64) -> BTreeMap<OsdId, f64> {
+        let mut domains: BTreeMap<i32, f64> = BTreeMap::new();
+        for (osd, weight) in weights {
+            if let Some(domain) = self.domain(*osd) {
+                *domains.entry(domain).or_default() += weight;
+            }
+        }
+        let mut largest: Vec<(i32, f64)> = domains.into_iter().collect();
+        largest.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let (mut copies_left, mut weight_left) = (copies, weights.values().sum::<f64>());
+        let mut full: BTreeMap<i32, f64> = BTreeMap::new();
+        for (domain, weight) in largest {
+            if weight * copies_left <= pgs * weight_left {
+                break;
+            }
+            full.insert(domain, pgs / weight);
+            (copies_left, weight_left) = (copies_left - pgs, weight_left - weight);
+        }
+        let share = |osd: OsdId, weight: f64| {
+            let full = self.domain(osd).and_then(|domain| full.get(&domain));
+            weight * full.copied().unwrap_or(copies_left / weight_left)
+        };
+        weights.iter().map(|(osd, weight)| (*osd, share(*osd, *weight))).collect()
+    }
+}
+
+/// The OSDs of a domain, and how many copies more than its share each has: the one that lacks most comes first.
+struct Group {
+    domain: i32,
+    osds: Vec<(OsdId, f64)>,
+}
+
+impl Group {
+    /// What the OSD that lacks most has more than its share.
+    fn least(&self) -> f64 {
+        self.osds.first().map_or(0.0, |(_, off)| *off)
     }
 }
 
@@ -140,9 +179,14 @@ struct Movable<'a> {
 }
 
 impl Movable<'_> {
-    /// True where the other copies leave the domain of `to` free, and upmaps can say that the copy moves there.
-    fn fits(&self, from: OsdId, to: OsdId, domain: i32) -> bool {
-        !self.others.contains(&Some(domain)) && self.place.with(from, to).pairs().is_some()
+    /// True where no other copy is in this domain.
+    fn leaves_free(&self, domain: i32) -> bool {
+        !self.others.contains(&Some(domain))
+    }
+
+    /// True where upmaps can say that the copy moves there.
+    fn can_move(&self, from: OsdId, to: OsdId) -> bool {
+        self.place.with(from, to).pairs().is_some()
     }
 }
 
@@ -184,10 +228,11 @@ impl Layout {
         let crush = map.crush.map();
         let mut weights = rule_shares(crush, pool.crush_rule, map);
         weights.retain(|osd, weight| *weight > 0.0 && map.is_up(*osd));
-        let all: f64 = weights.values().sum();
-        let copies = f64::from(pool.pg_num) * f64::from(pool.size);
+        let domains = Domains::of(crush, pool.crush_rule)?;
+        let pgs = f64::from(pool.pg_num);
+        let shares = domains.shares(&weights, pgs, pgs * f64::from(pool.size));
         let mut shares: BTreeMap<OsdId, (f64, f64)> =
-            weights.iter().map(|(osd, weight)| (*osd, (0.0, copies * weight / all))).collect();
+            shares.into_iter().map(|(osd, share)| (osd, (0.0, share))).collect();
         for osd in map.pgs_of(id).flat_map(|pg| map.pg_to_up_acting(pg).up) {
             if let Some((has, _)) = shares.get_mut(&osd) {
                 *has += 1.0;
@@ -206,7 +251,6 @@ impl Layout {
                 pgs_on.entry(*osd).or_default().insert(*pg);
             });
         }
-        let domains = Domains::of(crush, pool.crush_rule)?;
         Some(Layout { domains, places, pgs_on, shares })
     }
 
@@ -219,6 +263,7 @@ impl Layout {
         let mut by_need: Vec<(OsdId, f64)> =
             self.shares.iter().map(|(osd, (has, share))| (*osd, has - share)).collect();
         by_need.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let groups = self.groups(&by_need);
         let (pg, from, to) = by_need.iter().rev().find_map(|(from, off)| {
             if *moves_left == 0 {
                 return None;
@@ -227,11 +272,25 @@ impl Layout {
             // Copies that were moved before go back first, so that upmaps do not pile up.
             let found = self
                 .way_back(&copies, *from, *off, moves_left)
-                .or_else(|| self.way_on(&copies, *from, *off, &by_need, moves_left));
+                .or_else(|| self.way_on(&copies, *from, *off, &groups, moves_left));
             found.map(|(pg, to)| (pg, *from, to))
         })?;
         self.relocate(pg, from, to);
         Some(pg)
+    }
+
+    /// The OSDs by domain; the domain with the OSD that lacks most comes first.
+    fn groups(&self, by_need: &[(OsdId, f64)]) -> Vec<Group> {
+        let mut groups: BTreeMap<i32, Vec<(OsdId, f64)>> = BTreeMap::new();
+        for (osd, off) in by_need {
+            if let Some(domain) = self.domains.domain(*osd) {
+                groups.entry(domain).or_default().push((*osd, *off));
+            }
+        }
+        let mut groups: Vec<Group> =
+            groups.into_iter().map(|(domain, osds)| Group { domain, osds }).collect();
+        groups.sort_by(|a, b| a.least().total_cmp(&b.least()));
+        groups
     }
 
     fn copies_on(&self, osd: OsdId) -> Vec<Movable<'_>> {
@@ -261,8 +320,9 @@ impl Layout {
             let Some((to, _)) = ways.find(|(raw, at)| **at == from && raw != at) else { continue };
             let Some((has, share)) = self.shares.get(to) else { continue };
             if evens(off, has - share)
-                && let Some(domain) = self.domains.new_domain(from, *to)
-                && copy.fits(from, *to, domain)
+                && self.domains.may_stand(from, *to)
+                && self.domains.domain(*to).is_some_and(|domain| copy.leaves_free(domain))
+                && copy.can_move(from, *to)
             {
                 return Some((copy.pg, *to));
             }
@@ -270,21 +330,32 @@ impl Layout {
         None
     }
 
-    /// Moves a copy on to the OSD that lacks most.
+    /// Moves a copy on to the OSD that lacks most, of those in domains that a copy may move to.
     fn way_on(
         &self,
         copies: &[Movable<'_>],
         from: OsdId,
         off: f64,
-        by_need: &[(OsdId, f64)],
+        groups: &[Group],
         moves_left: &mut usize,
     ) -> Option<(PgId, OsdId)> {
-        for (to, _) in by_need.iter().take_while(|(_, to_off)| evens(off, *to_off)) {
-            let Some(domain) = self.domains.new_domain(from, *to) else { continue };
-            for copy in copies {
-                *moves_left = moves_left.checked_sub(1)?;
-                if copy.fits(from, *to, domain) {
-                    return Some((copy.pg, *to));
+        for group in groups.iter().take_while(|group| evens(off, group.least())) {
+            let tos = group.osds.iter().take_while(|(_, to_off)| evens(off, *to_off));
+            for (to, _) in tos.filter(|(to, _)| self.domains.may_stand(from, *to)) {
+                let mut is_full = true;
+                for copy in copies {
+                    *moves_left = moves_left.checked_sub(1)?;
+                    if !copy.leaves_free(group.domain) {
+                        continue;
+                    }
+                    is_full = false;
+                    if copy.can_move(from, *to) {
+                        return Some((copy.pg, *to));
+                    }
+                }
+                // What no copy may move to because of the domain, none may move to beside.
+                if is_full {
+                    break;
                 }
             }
         }
@@ -335,27 +406,34 @@ mod tests {
         assert_eq!(Place { raw: osds([1, 2]), at: osds([1, 2]) }.pairs(), Some(Vec::new()));
     }
 
-    /// Two hosts with two OSDs each; eight PGs are on the first OSD of each, and many on the second host alone.
-    fn uneven() -> Layout {
-        let seat = |osd: i32| Seat { takes: vec![0], outer: Vec::new(), domain: Some(-2 - osd / 2) };
-        let domains = Domains { seats: (0..4).map(|osd| (OsdId(osd), seat(osd))).collect() };
-        let pg = |seed| PgId::new(PoolId(1), seed);
-        let place = |at: &[i32]| {
-            let at: Vec<OsdId> = at.iter().copied().map(OsdId).collect();
-            Place { raw: at.clone(), at }
-        };
-        let on_both = (0..8).map(|seed| (pg(seed), place(&[0, 2])));
+    /// A seat below one `take`, in this domain.
+    fn seat(domain: i32) -> Seat {
+        Seat { takes: vec![0], outer: Vec::new(), domain: Some(domain) }
+    }
+
+    fn layout<const N: usize>(
+        domains: Domains,
+        places: impl Iterator<Item = [i32; N]>,
+        shares: BTreeMap<OsdId, (f64, f64)>,
+    ) -> Layout {
+        let place = |at| Place { raw: osds(at), at: osds(at) };
         let places: BTreeMap<PgId, Place> =
-            on_both.chain((8..100).map(|seed| (pg(seed), place(&[2])))).collect();
+            (0..).zip(places).map(|(seed, at)| (PgId::new(PoolId(1), seed), place(at))).collect();
         let mut pgs_on: BTreeMap<OsdId, BTreeSet<PgId>> = BTreeMap::new();
         for (pg, place) in &places {
             place.at.iter().for_each(|osd| {
                 pgs_on.entry(*osd).or_default().insert(*pg);
             });
         }
+        Layout { domains, places, pgs_on, shares }
+    }
+
+    /// Two hosts with two OSDs each; eight PGs are on the first OSD of each.
+    fn uneven() -> Layout {
+        let domains = Domains { seats: (0..4).map(|osd| (OsdId(osd), seat(-2 - osd / 2))).collect() };
         let share = |osd, has, share| (OsdId(osd), (has, share));
         let shares = [share(0, 8.0, 5.0), share(1, 0.0, 3.0), share(2, 100.0, 100.0), share(3, 0.0, 0.0)];
-        Layout { domains, places, pgs_on, shares: shares.into() }
+        layout(domains, std::iter::repeat_n([0, 2], 8), shares.into())
     }
 
     #[test]
@@ -367,5 +445,50 @@ mod tests {
         assert_eq!(layout.pgs_on[&OsdId(1)], BTreeSet::from([moved]));
         assert!(!layout.pgs_on[&OsdId(0)].contains(&moved));
         assert_eq!(uneven().improve(1.0, &mut 8), None);
+    }
+
+    /// Racks of two, four and four OSDs.
+    fn three_racks() -> Domains {
+        let rack = |osd: i32| if osd < 2 { -2 } else { -3 - (osd - 2) / 4 };
+        Domains { seats: (0..10).map(|osd| (OsdId(osd), seat(rack(osd)))).collect() }
+    }
+
+    #[test]
+    fn a_rack_that_has_too_many_and_can_give_none_keeps_no_others_from_their_turn() {
+        // Each PG has a copy in each rack; the first OSDs of the larger racks have 32, those beside them 16.
+        let beside = |pg: i32| if pg < 16 { 0 } else { pg % 4 };
+        let places = (0..80).map(|pg| [pg % 2, 2 + beside(pg), 6 + beside(pg)]);
+        let has = |osd: i32| {
+            if osd < 2 {
+                40.0
+            } else if osd % 4 == 2 {
+                32.0
+            } else {
+                16.0
+            }
+        };
+        let shares = (0..10).map(|osd| (OsdId(osd), (has(osd), 24.0))).collect();
+        let mut layout = layout(three_racks(), places, shares);
+        // The OSDs of the small rack first: forty copies each that may go back, or into either of two racks.
+        let mut moves_left = 2 * (40 + 2 * 40) + 100;
+        let moved = layout.improve(5.0, &mut moves_left).unwrap();
+        let Place { raw, at } = &layout.places[&moved];
+        assert!(raw != at && raw[0] == at[0], "{raw:?} {at:?}");
+    }
+
+    #[test]
+    fn a_domain_has_no_larger_share_than_one_copy_of_each_pg() {
+        let domains = three_racks();
+        let weights: BTreeMap<OsdId, f64> = (0..10).map(|osd| (OsdId(osd), 0.1)).collect();
+        let shares = |copies| domains.shares(&weights, 80.0, copies).into_values().collect::<Vec<_>>();
+        let all_near = |got: &[f64], want: f64| got.iter().all(|got| (got - want).abs() < 1e-6);
+        let three = shares(240.0);
+        assert!(all_near(&three[..2], 40.0) && all_near(&three[2..], 20.0), "{three:?}");
+        assert!(all_near(&shares(160.0), 16.0), "no rack is full");
+        let four = shares(320.0);
+        assert!(
+            all_near(&four[..2], 40.0) && all_near(&four[2..], 20.0),
+            "there is no room for more: {four:?}"
+        );
     }
 }
