@@ -1,8 +1,21 @@
 //! Rules by which pools could not be placed.
 
-use crush::{CrushMap, RuleForm, Step, step};
+use crush::{CrushMap, RuleForm, Step, WEIGHT_ONE, step};
 
 use super::cluster::{ADMIN, Cluster};
+
+/// A class whose OSDs are in three hosts of so many.
+fn with_few_of_a_class(cluster: &Cluster, hosts: i32) -> CrushMap {
+    let mut crush = cluster.map().crush.map().clone();
+    for id in 0..hosts {
+        let at = [("host", format!("h{id}")), ("root", "default".to_owned())];
+        let at = at.map(|(kind, name)| (kind.to_owned(), name));
+        crush.place_device(id, &format!("osd.{id}"), WEIGHT_ONE, &at).unwrap();
+        crush.set_device_class(id, Some(if id < 3 { "few" } else { "many" })).unwrap();
+    }
+    crush.add_simple_rule("few", "default", "host", Some("few"), RuleForm::REPLICATED).unwrap();
+    crush
+}
 
 fn set_pool(var: &str, val: &str) -> String {
     format!(r#"{{"prefix":"osd pool set","pool":"rbd","var":"{var}","val":"{val}"}}"#)
@@ -102,6 +115,19 @@ fn a_crush_map_whose_rules_find_no_end_is_refused() {
     let mut patient = crush;
     patient.tunables.choose_total_tries = 1_000;
     assert_eq!(set_map(&mut cluster, patient).0, 0);
+    let mut few = with_few_of_a_class(&cluster, 40);
+    few.tunables.choose_total_tries = 1_000;
+    assert_eq!(set_map(&mut cluster, few).0, 0);
+}
+
+#[test]
+fn an_operator_can_set_a_crush_map_whose_rules_find_no_end() {
+    let mut cluster = Cluster::with_rbd();
+    let mut endless = with_rules(&cluster);
+    endless.tunables.choose_total_tries = 100_000_000;
+    assert_eq!(set_map(&mut cluster, endless.clone()).0, -110);
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_osd_crush_smoke_test","value":"false"}"#);
+    assert_eq!(set_map(&mut cluster, endless).0, 0);
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(super) const OSD: [&str; 44] = [
 ];
 
 /// Options that a running monitor looks at.
-pub(super) const MON: [&str; 38] = [
+pub(super) const MON: [&str; 39] = [
     "debug_mon",
     "debug_ms",
     "mon_allow_pool_delete",
@@ -66,6 +66,7 @@ pub(super) const MON: [&str; 38] = [
     "mon_op_history_size",
     "mon_op_history_slow_op_size",
     "mon_op_history_slow_op_threshold",
+    "mon_osd_crush_smoke_test",
     "mon_osd_down_out_interval",
     "mon_osd_down_out_subtree_limit",
     "mon_osd_min_down_reporters",
