@@ -4,7 +4,8 @@
 
 use types::{OsdId, PgStatSum};
 
-/// The process that made a report: the OSD, and the epoch in which it came up.
+/// The primary that made a report: the OSD, and the epoch in which it came up. An OSD that is marked down and boots
+/// again is another one, even if its process is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reporter {
     osd: OsdId,
@@ -80,7 +81,7 @@ impl Counters {
     }
 }
 
-/// The counters in the last report on a PG, and the process that made it.
+/// The counters in the last report on a PG, and the primary that made it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     by: Reporter,
