@@ -10,6 +10,7 @@ mod access;
 mod auth_service;
 mod commands;
 mod config_service;
+mod epoch_map;
 mod event;
 mod format;
 mod health;

@@ -213,7 +213,7 @@ impl Mon {
             from = map.epoch.next();
         }
         let due: Vec<(Epoch, Bytes)> =
-            self.committed.incrementals.range(from..).map(|(e, b)| (*e, b.clone())).collect();
+            self.committed.incrementals.from(from).map(|(e, b)| (e, b.clone())).collect();
         for chunk in due.chunks(MAPS_PER_MESSAGE) {
             send(MOSDMap { incrementals: chunk.iter().cloned().collect(), ..self.empty_osdmap() });
             if is_one_message {
@@ -233,7 +233,7 @@ impl Mon {
         let fulls = range(wanted.full_first, wanted.full_last, FULL_MAPS_PER_MESSAGE);
         let incrementals = range(wanted.inc_first, wanted.inc_last, MAPS_PER_MESSAGE as u32);
         let full = |epoch| Some((epoch, self.committed.full_map(epoch)?.to_bytes_and_crc().0));
-        let incremental = |epoch| Some((epoch, self.committed.incrementals.get(&epoch)?.clone()));
+        let incremental = |epoch| Some((epoch, self.committed.incrementals.get(epoch)?.clone()));
         let (fulls, incrementals) = (fulls.filter_map(full), incrementals.filter_map(incremental));
         (message.fulls, message.incrementals) = (fulls.collect(), incrementals.collect());
         message

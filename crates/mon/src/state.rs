@@ -18,6 +18,7 @@ use types::{
 use crate::{
     LedgerContents,
     config_service::split_key,
+    epoch_map::EpochMap,
     health::Mute,
     ledger_keys,
     manager::crash::{self, Crash, Crashes},
@@ -52,7 +53,7 @@ pub(crate) struct State {
     pub(crate) monmap: Arc<MonMap>,
     pub(crate) osdmap: Arc<OsdMap>,
     /// Encoded incrementals by the epoch that they lead to, without gaps up to the map's epoch.
-    pub(crate) incrementals: Arc<BTreeMap<Epoch, Bytes>>,
+    pub(crate) incrementals: EpochMap,
     /// Epochs of the full maps in the ledger.
     pub(crate) fulls: Arc<BTreeMap<Epoch, Bytes>>,
     pub(crate) entities: Arc<BTreeMap<EntityName, EntityAuth>>,
@@ -85,7 +86,7 @@ impl Default for State {
         State {
             monmap: Arc::default(),
             osdmap: Arc::new(OsdMap::new([0; 16], UTime::default(), CrushBlob::default())),
-            incrementals: Arc::default(),
+            incrementals: EpochMap::default(),
             fulls: Arc::default(),
             entities: Arc::default(),
             pending_keys: Arc::default(),
@@ -223,13 +224,13 @@ impl State {
                 .apply(&inc)
                 .map_err(|_| DecodeError::Invalid { what: "OSD map in the ledger", value: epoch.0.into() })?;
         }
-        set(&mut self.incrementals, epoch, value.cloned());
+        self.incrementals.set(epoch, value.cloned());
         Ok(())
     }
 
     /// The oldest epoch from which incrementals can still bring a subscriber up to date.
     pub(crate) fn oldest_epoch(&self) -> Epoch {
-        self.incrementals.keys().next().copied().unwrap_or(self.osdmap.epoch)
+        self.incrementals.first().unwrap_or(self.osdmap.epoch)
     }
 
     /// The full map of an epoch, computed from the nearest full one before it.
@@ -240,7 +241,7 @@ impl State {
         let (_, bytes) = self.fulls.range(..=epoch).next_back()?;
         let mut map = OsdMap::from_prefix(bytes.clone()).ok()?;
         while map.epoch < epoch {
-            let inc = self.incrementals.get(&map.epoch.next())?;
+            let inc = self.incrementals.get(map.epoch.next())?;
             map.apply(&Incremental::from_prefix(inc.clone()).ok()?).ok()?;
         }
         Some(map)

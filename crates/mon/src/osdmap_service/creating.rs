@@ -120,7 +120,7 @@ impl Mon {
                     past.step(&map, *pg);
                 }
             }
-            let next = state.incrementals.get(&map.epoch.next()).cloned();
+            let next = state.incrementals.get(map.epoch.next()).cloned();
             let next = next.and_then(|bytes| <Incremental as codec::Decode>::from_prefix(bytes).ok());
             if next.is_none_or(|inc| map.apply(&inc).is_err()) {
                 return;

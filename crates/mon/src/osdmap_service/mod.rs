@@ -156,7 +156,8 @@ impl Mon {
         let wanted = Epoch(newest.0.saturating_sub(self.options.osdmap_epochs_min));
         let wanted = wanted.min(self.oldest_osdmap_needed());
         let Some(base) = self.next.fulls.range(..=wanted).next_back().map(|(e, _)| *e) else { return };
-        let incs: Vec<Epoch> = self.next.incrementals.range(..=base).map(|(e, _)| *e).collect();
+        let incs = self.next.incrementals.from(Epoch(0)).map(|(epoch, _)| epoch);
+        let incs: Vec<Epoch> = incs.take_while(|epoch| *epoch <= base).collect();
         let fulls: Vec<Epoch> = self.next.fulls.range(..base).map(|(e, _)| *e).collect();
         for epoch in incs {
             self.put(ledger_keys::osdmap_inc(epoch), None);
