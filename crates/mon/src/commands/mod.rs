@@ -59,10 +59,9 @@ mod tell_daemon;
 mod tell_perf;
 mod upmap;
 
-use auth::{MonAccess, MonCaps};
 use bytes::Bytes;
 use messages::{MCommand, MCommandReply, MMonCommand, Message};
-use types::{EntityType, Errno, OsdMap, UTime};
+use types::{Errno, OsdMap, UTime};
 
 use crate::{
     ConnId, Effect, Effects, LedgerError, Mon, Peer,
@@ -332,7 +331,7 @@ impl Mon {
             }
             return (modules::refusal(self, &prefix, "command not known"), false);
         };
-        if !self.may_run(&peer, row, &args, "mon") {
+        if !self.may_run(&peer, row, &args) {
             return (Reply::fail(Errno::EACCES, "access denied"), false);
         }
         if self.options.is_deprecated_obsolete && DEPRECATED.contains(&row.prefix_text()) {
@@ -368,45 +367,5 @@ impl Mon {
             Some(why) => Reply::fail(Errno::EINVAL, why.to_string()),
             None => reply,
         }
-    }
-
-    /// True when the peer's capabilities on `service` allow the command.
-    pub(crate) fn may_run(&self, peer: &Peer, row: &Row, args: &Args, service: &str) -> bool {
-        let (entity, arguments) = (peer.name.to_string(), args.texts());
-        let access = MonAccess {
-            entity: &entity,
-            service: row.module,
-            command: row.prefix_text(),
-            arguments: &arguments,
-            read: row.perm.contains('r'),
-            write: row.perm.contains('w'),
-            execute: row.perm.contains('x'),
-        };
-        MonCaps::parse(&self.caps_of(peer, service)).is_ok_and(|caps| caps.at(peer.ip).allows(&access))
-    }
-
-    /// True for a peer whose capabilities on monitors leave nothing out.
-    pub(crate) fn may_do_everything(&self, peer: &Peer) -> bool {
-        let (entity, arguments) = (peer.name.to_string(), std::collections::BTreeMap::new());
-        let access = MonAccess {
-            entity: &entity,
-            service: "mon",
-            command: "tell",
-            arguments: &arguments,
-            read: true,
-            write: true,
-            execute: true,
-        };
-        MonCaps::parse(&self.caps_of(peer, "mon")).is_ok_and(|caps| caps.at(peer.ip).allows(&access))
-    }
-
-    /// The capability text of a peer on a service, as the database has it at this moment; with auth `none`, where names
-    /// are believed, capabilities protect nothing, so everything is allowed.
-    pub(crate) fn caps_of(&self, peer: &Peer, service: &str) -> String {
-        if peer.name.kind == EntityType::MON || self.options.is_auth_none {
-            return "allow *".to_owned();
-        }
-        let entity = self.committed.entities.get(&peer.name);
-        entity.and_then(|entity| entity.caps.get(service)).cloned().unwrap_or_default()
     }
 }

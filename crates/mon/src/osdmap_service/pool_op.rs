@@ -1,6 +1,6 @@
 //! `MPoolOp`: pools and snapshots as librados changes them.
 
-use auth::{MonAccess, MonCaps, OsdCaps};
+use auth::{MonAccess, OsdCaps};
 use bytes::Bytes;
 use messages::{MPoolOp, MPoolOpReply, PaxosHeader, PoolOpCode};
 use types::{Errno, IntervalSet, PgPool, PoolFlags, PoolId, PoolSnapInfo, SnapId, UTime};
@@ -41,7 +41,6 @@ impl Mon {
     /// capabilities on the monitors.
     fn may_pool_op(&self, conn: ConnId, op: &MPoolOp) -> bool {
         let Some(session) = self.sessions.get(&conn) else { return false };
-        let caps = |service: &str| self.caps_of(&session.peer, service);
         let is_unmanaged =
             matches!(op.op, PoolOpCode::CREATE_UNMANAGED_SNAP | PoolOpCode::DELETE_UNMANAGED_SNAP);
         let pool_name = self.next.osdmap.pool_name(PoolId(i64::from(op.pool))).filter(|_| is_unmanaged);
@@ -58,11 +57,12 @@ impl Mon {
             write: true,
             execute: false,
         };
-        if MonCaps::parse(&caps("mon")).is_ok_and(|caps| caps.at(session.peer.ip).allows(&access)) {
+        if self.allows(&session.peer, &access) {
             return true;
         }
         let Some(name) = pool_name else { return false };
-        OsdCaps::parse(&caps("osd")).is_ok_and(|caps| caps.at(session.peer.ip).may_snap_in(name))
+        let caps = self.caps_of(&session.peer, "osd");
+        OsdCaps::parse(&caps).is_ok_and(|caps| caps.at(session.peer.ip).may_snap_in(name))
     }
 
     fn run_pool_op(&mut self, wall: UTime, op: &MPoolOp) -> OpResult {
