@@ -337,16 +337,23 @@ impl Mon {
         if self.options.is_deprecated_obsolete && DEPRECATED.contains(&row.prefix_text()) {
             return (Reply::fail(Errno::EOPNOTSUPP, IS_OBSOLETE), false);
         }
-        if let Some(refusal) = modules::check(self, &prefix) {
+        if let Err(refusal) = self.admit(row, &peer, &args, cmd) {
             return (refusal, false);
         }
-        if let Err(text) = row.check(&args) {
-            return (Reply::fail(Errno::EINVAL, text), false);
+        (self.run_row(row, wall, &peer, Some(caller), &args, input), row.is_change())
+    }
+
+    /// Refuses a command that its sender may run where its module is off or its arguments do not fit; one that changes
+    /// something is logged.
+    pub(crate) fn admit(&self, row: &Row, peer: &Peer, args: &Args, cmd: &[String]) -> Result<(), Reply> {
+        if let Some(refusal) = modules::check(self, args.prefix()) {
+            return Err(refusal);
         }
+        row.check(args).map_err(|text| Reply::fail(Errno::EINVAL, text))?;
         if row.is_change() {
             tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, words_for_logs(cmd));
         }
-        (self.run_row(row, wall, &peer, Some(caller), &args, input), row.is_change())
+        Ok(())
     }
 
     /// Runs a command that its sender may run and whose arguments fit. If the OSD map could not be changed as the

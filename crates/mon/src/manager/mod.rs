@@ -35,7 +35,7 @@ use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, Instant, UTime}
 
 use crate::{
     ConnId, Effect, Effects, Mon, Peer,
-    commands::{Args, Reply, Row, describe, find_row, rows, tell, words_for_logs},
+    commands::{Args, Reply, Row, describe, find_row, rows, tell},
     ledger_keys,
     state::value,
 };
@@ -256,14 +256,8 @@ impl Mon {
         if !self.may_manage(peer, row, &args) {
             return (Reply::fail(Errno::EACCES, NO_CAPS), false);
         }
-        if let Some(refusal) = modules::check(self, prefix) {
+        if let Err(refusal) = self.admit(row, peer, &args, cmd) {
             return (refusal, false);
-        }
-        if let Err(text) = row.check(&args) {
-            return (Reply::fail(Errno::EINVAL, text), false);
-        }
-        if row.is_change() {
-            tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, words_for_logs(cmd));
         }
         (self.run_row(row, wall, peer, Some(caller), &args, input), row.is_change())
     }
