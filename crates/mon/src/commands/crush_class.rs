@@ -7,7 +7,7 @@ use types::{Errno, OsdId, OsdMap};
 use super::{
     Reply, Request, Row,
     crush_map::{pending, refused},
-    status::parse_osd,
+    named::parse_osd,
 };
 
 pub(super) const ROWS: &[Row] = &[

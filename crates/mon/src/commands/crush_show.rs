@@ -9,11 +9,11 @@ use types::{Errno, OsdId, Release};
 use super::{
     Reply, Request, Row,
     crush_class::weight_sets_json,
+    named::parse_osd,
     osd_tree::{
         class_cell, label, name_of, node_json, sorted_roots, walk, weight_cell, weight_set_name,
         weights_in_set,
     },
-    status::parse_osd,
 };
 use crate::format::{Align, TextTable};
 

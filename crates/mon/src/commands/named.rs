@@ -3,7 +3,13 @@
 
 use types::{Errno, OsdId, OsdMap, PoolId};
 
-use super::{Reply, Request, status::parse_osd};
+use super::{Reply, Request};
+
+/// The name and number of an OSD that a command means: `3` or `osd.3`.
+pub(super) fn parse_osd(text: &str) -> Option<OsdId> {
+    let id = text.strip_prefix("osd.").unwrap_or(text);
+    id.parse::<i32>().ok().filter(|id| *id >= 0).map(OsdId)
+}
 
 /// The refusal of what is no id of an OSD.
 pub(super) fn invalid_osd_id(text: &str) -> Reply {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use types::{Errno, OsdId, OsdState};
 
-use super::{Reply, Request, Row, status::parse_osd};
+use super::{Reply, Request, Row, named::parse_osd};
 
 pub(super) const ROWS: &[Row] = &[
     Row {

@@ -5,9 +5,8 @@ use types::{Errno, OsdId, OsdState, PgId, WEIGHT_IN};
 
 use super::{
     Reply, Request, Row,
-    named::{invalid_osd_id, osd_arg, osd_id_arg},
+    named::{invalid_osd_id, osd_arg, osd_id_arg, parse_osd},
     osd_secrets::{OsdSecrets, drop_secrets},
-    status::parse_osd,
 };
 use crate::{
     format, ledger_keys,
@@ -20,21 +19,21 @@ pub(super) const ROWS: &[Row] = &[
         help: "set osd(s) <id> [<id>...] in, can use <any|all> to automatically set all previously out osds in",
         module: "osd",
         perm: "rw",
-        run: mark_in,
+        run: |req| mark_in(req).into(),
     },
     Row {
         sig: "osd out name=ids,type=CephString,n=N",
         help: "set osd(s) <id> [<id>...] out, or use <any|all> to set all osds out",
         module: "osd",
         perm: "rw",
-        run: mark_out,
+        run: |req| mark_out(req).into(),
     },
     Row {
         sig: "osd down name=ids,type=CephString,n=N name=definitely_dead,type=CephBool,req=false",
         help: "set osd(s) <id> [<id>...] down, or use <any|all> to set all osds down",
         module: "osd",
         perm: "rw",
-        run: mark_down,
+        run: |req| mark_down(req).into(),
     },
     Row {
         sig: "osd force-create-pg name=pgid,type=CephPgid name=yes_i_really_mean_it,type=CephBool,req=false",
@@ -48,56 +47,56 @@ pub(super) const ROWS: &[Row] = &[
         help: "stop the corresponding osd daemons and mark them as down",
         module: "osd",
         perm: "rw",
-        run: stop,
+        run: |req| stop(req).into(),
     },
     Row {
         sig: "osd new name=uuid,type=CephUUID name=id,type=CephOsdName,req=false",
         help: "Create a new OSD. If supplied, the `id` to be replaced needs to exist and have been previously destroyed.",
         module: "osd",
         perm: "rw",
-        run: new,
+        run: |req| new(req).into(),
     },
     Row {
         sig: "osd create name=uuid,type=CephUUID,req=false name=id,type=CephOsdName,req=false",
         help: "create new osd (with optional UUID and ID)",
         module: "osd",
         perm: "rw",
-        run: new,
+        run: |req| new(req).into(),
     },
     Row {
         sig: "osd rm name=ids,type=CephString,n=N",
         help: "remove osd(s) <id> [<id>...], or use <any|all> to remove all osds",
         module: "osd",
         perm: "rw",
-        run: rm,
+        run: |req| rm(req).into(),
     },
     Row {
         sig: "osd lost name=id,type=CephOsdName name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "mark osd as permanently lost. THIS DESTROYS DATA IF NO MORE REPLICAS EXIST, BE CAREFUL",
         module: "osd",
         perm: "rw",
-        run: lost,
+        run: |req| lost(req).into(),
     },
     Row {
         sig: "osd destroy name=id,type=CephOsdName name=force,type=CephBool,req=false name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "mark osd as being destroyed. Keeps the ID intact (allowing reuse), but removes cephx keys",
         module: "osd",
         perm: "rw",
-        run: destroy,
+        run: |req| destroy(req).into(),
     },
     Row {
         sig: "osd purge name=id,type=CephOsdName name=force,type=CephBool,req=false name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "purge all osd data from the monitors including the OSD id and CRUSH position",
         module: "osd",
         perm: "rw",
-        run: purge,
+        run: |req| purge(req).into(),
     },
     Row {
         sig: "osd purge-new name=id,type=CephOsdName name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "purge all traces of an OSD that was partially created but never started",
         module: "osd",
         perm: "rw",
-        run: purge_new,
+        run: |req| purge_new(req).into(),
     },
 ];
 
@@ -129,11 +128,8 @@ fn for_each(
     is_done: fn(&types::OsdMap, OsdId) -> bool,
     word: &str,
     change: fn(&types::OsdMap, &mut types::Incremental, OsdId),
-) -> Reply {
-    let (osds, mut text) = match ids_arg(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+) -> Result<Reply, Reply> {
+    let (osds, mut text) = ids_arg(req)?;
     let mut todo = Vec::new();
     for osd in osds {
         if is_done(req.next_map(), osd) {
@@ -146,10 +142,10 @@ fn for_each(
     if !todo.is_empty() {
         req.mon.change_osdmap(req.wall, |map, inc| todo.iter().for_each(|osd| change(map, inc, *osd)));
     }
-    Reply::done(text)
+    Ok(Reply::done(text))
 }
 
-fn mark_in(req: &mut Request<'_>) -> Reply {
+fn mark_in(req: &mut Request<'_>) -> Result<Reply, Reply> {
     for_each(
         req,
         |map, osd| map.is_in(osd),
@@ -161,7 +157,7 @@ fn mark_in(req: &mut Request<'_>) -> Reply {
     )
 }
 
-fn mark_out(req: &mut Request<'_>) -> Reply {
+fn mark_out(req: &mut Request<'_>) -> Result<Reply, Reply> {
     for_each(
         req,
         |map, osd| map.is_out(osd),
@@ -176,12 +172,9 @@ fn mark_out(req: &mut Request<'_>) -> Reply {
 }
 
 /// Marks OSDs down. One that is down already may still be declared dead, so that no OSD has to wait for it any longer.
-fn mark_down(req: &mut Request<'_>) -> Reply {
+fn mark_down(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let kind = if req.args.flag("definitely_dead") { DownKind::Dead } else { DownKind::Silent };
-    let (osds, mut text) = match ids_arg(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+    let (osds, mut text) = ids_arg(req)?;
     let mut todo = Vec::new();
     for osd in osds {
         let is_down = req.next_map().is_down(osd);
@@ -198,15 +191,12 @@ fn mark_down(req: &mut Request<'_>) -> Reply {
             todo.iter().for_each(|osd| take_down(map, inc, *osd, kind));
         });
     }
-    Reply::done(text)
+    Ok(Reply::done(text))
 }
 
 /// Marks OSDs down for good: a running OSD ends when it learns of it.
-fn stop(req: &mut Request<'_>) -> Reply {
-    let (osds, mut text) = match ids_arg(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn stop(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (osds, mut text) = ids_arg(req)?;
     let mut todo = Vec::new();
     for osd in osds {
         let map = req.next_map();
@@ -223,15 +213,15 @@ fn stop(req: &mut Request<'_>) -> Reply {
     if !todo.is_empty() {
         req.mon.change_osdmap(req.wall, |_, inc| inc.new_state.extend(todo));
     }
-    Reply::done(text)
+    Ok(Reply::done(text))
 }
 
-fn new(req: &mut Request<'_>) -> Reply {
+fn new(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let is_new = req.args.prefix() == "osd new";
     let uuid = match req.args.text("uuid").map(|text| format::parse_uuid(&text)) {
         Some(None) => {
             let text = req.args.text("uuid").unwrap_or_default();
-            return Reply::fail(Errno::EINVAL, format!("invalid uuid value '{text}'"));
+            return Err(Reply::fail(Errno::EINVAL, format!("invalid uuid value '{text}'")));
         }
         Some(Some(uuid)) => Some(uuid),
         None => None,
@@ -239,25 +229,24 @@ fn new(req: &mut Request<'_>) -> Reply {
     let wanted = match req.args.text("id").map(|text| (parse_osd(&text), text)) {
         None => None,
         Some((Some(osd), _)) if osd.0 < types::OSD_COUNT_MAX => Some(osd),
-        Some((_, text)) => return invalid_osd_id(&text),
+        Some((_, text)) => return Err(invalid_osd_id(&text)),
     };
-    let secrets = match OsdSecrets::parse(req.input) {
-        Ok(secrets) => secrets.filter(|_| is_new),
-        Err(reply) => return reply,
-    };
+    let secrets = OsdSecrets::parse(req.input)?.filter(|_| is_new);
     let map = req.next_map();
     let same = |osd: &OsdId| uuid.is_some() && map.osd_uuid.get(osd.0 as usize).copied() == uuid;
     let shown = || req.args.text("uuid").unwrap_or_default();
     let id = match (map.osds().find(same), wanted) {
         (Some(osd), Some(id)) if osd != id => {
             let why = format!("uuid {} already in use for different id {osd}", shown());
-            return Reply::fail(Errno::EEXIST, why);
+            return Err(Reply::fail(Errno::EEXIST, why));
         }
         // Asked for again: the same answer.
         (Some(osd), _) => {
             return match secrets.is_none_or(|secrets| secrets.are_known(req, osd)) {
-                true => id_reply(req, osd),
-                false => Reply::fail(Errno::EEXIST, format!("osd.{osd} exists but its secrets do not match")),
+                true => Ok(id_reply(req, osd)),
+                false => {
+                    Err(Reply::fail(Errno::EEXIST, format!("osd.{osd} exists but its secrets do not match")))
+                }
             };
         }
         (None, Some(osd)) => osd,
@@ -267,14 +256,12 @@ fn new(req: &mut Request<'_>) -> Reply {
     };
     if map.exists(id) && !map.state(id).has(OsdState::DESTROYED) {
         let why = format!("id {id} already in use and does not match uuid {}", shown());
-        return Reply::fail(Errno::EINVAL, why);
+        return Err(Reply::fail(Errno::EINVAL, why));
     }
     if let Some(secrets) = secrets {
         // In the form in which it is looked up later: `shown` may have other letters.
         let uuid = uuid.as_ref().map(format::uuid).unwrap_or_default();
-        if let Err(reply) = secrets.write(req, id, &uuid) {
-            return reply;
-        }
+        secrets.write(req, id, &uuid)?;
     }
     req.mon.change_osdmap(req.wall, |map, inc| {
         if id.0 >= map.max_osd {
@@ -287,26 +274,26 @@ fn new(req: &mut Request<'_>) -> Reply {
             inc.new_uuid.insert(id, uuid);
         }
     });
-    id_reply(req, id)
+    Ok(id_reply(req, id))
 }
 
 fn id_reply(req: &Request<'_>, osd: OsdId) -> Reply {
     Reply::show(req.args, || json!({"osdid": osd.0}), || format!("{osd}\n"))
 }
 
-fn rm(req: &mut Request<'_>) -> Reply {
-    let (osds, mut text) = match ids_arg(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn rm(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (osds, mut text) = ids_arg(req)?;
     if let Some(osd) = osds.iter().find(|osd| req.next_map().is_up(**osd)) {
-        return Reply::fail(Errno::EBUSY, format!("osd.{osd} is still up; must be down before removal. "));
+        return Err(Reply::fail(
+            Errno::EBUSY,
+            format!("osd.{osd} is still up; must be down before removal. "),
+        ));
     }
     for osd in osds {
         forget(req, osd);
         text.push_str(&format!("removed osd.{osd}"));
     }
-    Reply::done(text)
+    Ok(Reply::done(text))
 }
 
 /// Takes an OSD out of the map; its place in CRUSH stays.
@@ -319,23 +306,20 @@ fn forget(req: &mut Request<'_>, osd: OsdId) {
     req.mon.put(ledger_keys::osd_metadata(osd), None);
 }
 
-fn lost(req: &mut Request<'_>) -> Reply {
+fn lost(req: &mut Request<'_>) -> Result<Reply, Reply> {
     if !req.args.flag("yes_i_really_mean_it") {
         let text = "are you SURE?  this might mean real, permanent data loss.  pass --yes-i-really-mean-it if you really do.";
-        return Reply::fail(Errno::EPERM, text);
+        return Err(Reply::fail(Errno::EPERM, text));
     }
-    let osd = match osd_arg(req, req.next_map()) {
-        Ok(osd) => osd,
-        Err(reply) => return reply,
-    };
+    let osd = osd_arg(req, req.next_map())?;
     if req.next_map().is_up(osd) {
-        return Reply::fail(Errno::EBUSY, format!("osd.{osd} is not down"));
+        return Err(Reply::fail(Errno::EBUSY, format!("osd.{osd} is not down")));
     }
     let at = req.next_map().info(osd).down_at;
     req.mon.change_osdmap(req.wall, |_, inc| {
         inc.new_lost.insert(osd, at);
     });
-    Reply::done(format!("marked osd lost in epoch {at}"))
+    Ok(Reply::done(format!("marked osd lost in epoch {at}")))
 }
 
 fn force_create_pg(req: &mut Request<'_>) -> Reply {
@@ -372,17 +356,12 @@ fn is_sure(req: &Request<'_>, osd: OsdId) -> Result<(), Reply> {
     Ok(())
 }
 
-fn destroy(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_id_arg(req) {
-        Ok(osd) => osd,
-        Err(reply) => return reply,
-    };
+fn destroy(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let osd = osd_id_arg(req)?;
     if !req.next_map().exists(osd) {
-        return Reply::done(format!("osd.{osd} does not exist"));
+        return Ok(Reply::done(format!("osd.{osd} does not exist")));
     }
-    if let Err(reply) = is_sure(req, osd) {
-        return reply;
-    }
+    is_sure(req, osd)?;
     if !req.next_map().state(osd).has(OsdState::DESTROYED) {
         drop_secrets(req, osd);
         req.mon.change_osdmap(req.wall, |_, inc| {
@@ -390,41 +369,33 @@ fn destroy(req: &mut Request<'_>) -> Reply {
             inc.new_uuid.insert(osd, [0; 16]);
         });
     }
-    Reply::done(format!("destroyed osd.{osd}"))
+    Ok(Reply::done(format!("destroyed osd.{osd}")))
 }
 
 /// An OSD that was never up may be removed without further conditions.
-fn purge_new(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_id_arg(req) {
-        Ok(osd) => osd,
-        Err(reply) => return reply,
-    };
+fn purge_new(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let osd = osd_id_arg(req)?;
     if !req.args.flag("yes_i_really_mean_it") {
         let why = "Are you SURE?  Did you verify with 'ceph osd safe-to-destroy'?  This will mean real, permanent data loss, as well as deletion of cephx and lockbox keys. Pass --yes-i-really-mean-it if you really do.";
-        return Reply::fail(Errno::EPERM, why);
+        return Err(Reply::fail(Errno::EPERM, why));
     }
     if req.next_map().exists(osd) && !req.next_map().state(osd).has(OsdState::NEW) {
-        return Reply::fail(Errno::EPERM, format!("osd.{osd} is not new"));
+        return Err(Reply::fail(Errno::EPERM, format!("osd.{osd} is not new")));
     }
     purge(req)
 }
 
-fn purge(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_id_arg(req) {
-        Ok(osd) => osd,
-        Err(reply) => return reply,
-    };
+fn purge(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let osd = osd_id_arg(req)?;
     if !req.next_map().exists(osd) {
-        return Reply::done(format!("osd.{osd} does not exist"));
+        return Ok(Reply::done(format!("osd.{osd} does not exist")));
     }
-    if let Err(reply) = is_sure(req, osd) {
-        return reply;
-    }
+    is_sure(req, osd)?;
     drop_secrets(req, osd);
     forget(req, osd);
     let mut crush = req.next_map().crush.map().clone();
     if crush.remove_item(&format!("osd.{osd}")).is_ok() {
         req.mon.change_crush(req.wall, crush);
     }
-    Reply::done(format!("purged osd.{osd}"))
+    Ok(Reply::done(format!("purged osd.{osd}")))
 }

@@ -7,10 +7,9 @@ use types::{Errno, OsdId};
 
 use super::{
     Reply, Request, Row,
-    named::osd_id_arg,
+    named::{osd_id_arg, parse_osd},
     osd_dump::{osd_json, osd_line},
     osd_info::map_arg,
-    status::parse_osd,
 };
 use crate::format::{Align, TextTable};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use types::{Errno, OsdId, OsdMap, PgStat, PgState};
 
-use super::{Reply, Request, Row, pg::all_stats};
+use super::{Reply, Request, Row, named::parse_osd, pg::all_stats};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -33,7 +33,7 @@ fn ids_arg(req: &Request<'_>) -> Result<BTreeSet<OsdId>, Reply> {
         if matches!(text.as_str(), "any" | "all" | "*") {
             return Ok(req.map().osds().collect());
         }
-        let Some(osd) = super::status::parse_osd(&text) else {
+        let Some(osd) = parse_osd(&text) else {
             let why = format!("Expected option value to be integer, got '{text}'invalid osd id '{text}'");
             return Err(Reply::fail(Errno::EINVAL, why));
         };

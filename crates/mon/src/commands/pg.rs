@@ -5,11 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use types::{Errno, OsdId, PgId, PgStat, PgState, PoolId, UTime};
 
-use super::{
-    Reply, Request, Row,
-    pg_dump::pg_json,
-    status::{parse_osd, pgs_by_state},
-};
+use super::{Reply, Request, Row, named::parse_osd, pg_dump::pg_json, status::pgs_by_state};
 use crate::{
     Mon,
     format::{self, Align, TextTable},

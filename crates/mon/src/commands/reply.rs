@@ -20,6 +20,13 @@ pub(crate) struct Reply {
     pub(crate) is_later: bool,
 }
 
+/// What answers a command that ends at its first refusal.
+impl From<Result<Reply, Reply>> for Reply {
+    fn from(result: Result<Reply, Reply>) -> Reply {
+        result.unwrap_or_else(|refusal| refusal)
+    }
+}
+
 impl Reply {
     /// A command that is done; `status` says what.
     pub(crate) fn done(status: impl Into<String>) -> Reply {

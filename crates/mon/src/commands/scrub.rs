@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use messages::MOSDScrub;
 use types::{Errno, OsdId, PgId};
 
-use super::{Reply, Request, Row, named::pool_named, status::parse_osd};
+use super::{
+    Reply, Request, Row,
+    named::{parse_osd, pool_named},
+};
 use crate::Mon;
 
 /// A row of an order for PGs.

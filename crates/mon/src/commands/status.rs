@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use types::{Errno, MapFlags, OsdId, OsdMap, PgState, Release, UTime};
+use types::{Errno, MapFlags, OsdMap, PgState, Release, UTime};
 
 use super::{Reply, Request, Row, activity};
 use crate::{
@@ -457,10 +457,4 @@ pub(super) fn io_lines(mon: &Mon, pool: Option<types::PoolId>) -> Vec<String> {
         out.push(format!("recovery: {bytes}/s, {} objects/s", format::count(rates.recovered_objects)));
     }
     out
-}
-
-/// The name and number of an OSD that a command means: `3` or `osd.3`.
-pub(super) fn parse_osd(text: &str) -> Option<OsdId> {
-    let id = text.strip_prefix("osd.").unwrap_or(text);
-    id.parse::<i32>().ok().filter(|id| *id >= 0).map(OsdId)
 }

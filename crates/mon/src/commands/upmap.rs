@@ -12,28 +12,28 @@ pub(super) const ROWS: &[Row] = &[
         help: "set pg_upmap_items mapping <pgid>:{<id> to <id>, [...]} (developers only)",
         module: "osd",
         perm: "rw",
-        run: upmap_items,
+        run: |req| upmap_items(req).into(),
     },
     Row {
         sig: "osd rm-pg-upmap-items name=pgid,type=CephPgid",
         help: "clear pg_upmap_items mapping for <pgid> (developers only)",
         module: "osd",
         perm: "rw",
-        run: rm_upmap_items,
+        run: |req| rm_upmap_items(req).into(),
     },
     Row {
         sig: "osd pg-upmap name=pgid,type=CephPgid name=id,type=CephOsdName,n=N",
         help: "set pg_upmap mapping <pgid>:[<id> [<id>...]] (developers only)",
         module: "osd",
         perm: "rw",
-        run: upmap,
+        run: |req| upmap(req).into(),
     },
     Row {
         sig: "osd rm-pg-upmap name=pgid,type=CephPgid",
         help: "clear pg_upmap mapping for <pgid> (developers only)",
         module: "osd",
         perm: "rw",
-        run: rm_upmap,
+        run: |req| rm_upmap(req).into(),
     },
 ];
 
@@ -63,11 +63,7 @@ fn refuse_empty() -> Reply {
     Reply::fail(Errno::EINVAL, "no valid upmap items(pairs) is specified")
 }
 
-fn upmap_items(req: &mut Request<'_>) -> Reply {
-    set_items(req).unwrap_or_else(|reply| reply)
-}
-
-fn set_items(req: &mut Request<'_>) -> Result<Reply, Reply> {
+fn upmap_items(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let pg = upmap_pg(req)?;
     let ids = req.args.list("id");
     if ids.is_empty() || !ids.len().is_multiple_of(2) {
@@ -99,27 +95,24 @@ fn set_items(req: &mut Request<'_>) -> Result<Reply, Reply> {
     Ok(Reply::done(format!("{skipped}set {pg} pg_upmap_items mapping to [{}]", text.join(","))))
 }
 
-fn rm_upmap_items(req: &mut Request<'_>) -> Reply {
+fn rm_upmap_items(req: &mut Request<'_>) -> Result<Reply, Reply> {
     clear(req, "pg_upmap_items", |inc, pg| inc.old_pg_upmap_items.insert(pg))
 }
 
 /// Takes an upmap of this kind away.
-fn clear(req: &mut Request<'_>, kind: &str, remove: fn(&mut Incremental, PgId) -> bool) -> Reply {
-    let pg = match upmap_pg(req) {
-        Ok(pg) => pg,
-        Err(reply) => return reply,
-    };
+fn clear(
+    req: &mut Request<'_>,
+    kind: &str,
+    remove: fn(&mut Incremental, PgId) -> bool,
+) -> Result<Reply, Reply> {
+    let pg = upmap_pg(req)?;
     req.mon.change_osdmap(req.wall, |_, inc| {
         remove(inc, pg);
     });
-    Reply::done(format!("clear {pg} {kind} mapping"))
+    Ok(Reply::done(format!("clear {pg} {kind} mapping")))
 }
 
-fn upmap(req: &mut Request<'_>) -> Reply {
-    set_upmap(req).unwrap_or_else(|reply| reply)
-}
-
-fn set_upmap(req: &mut Request<'_>) -> Result<Reply, Reply> {
+fn upmap(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let pg = upmap_pg(req)?;
     let ids = req.args.list("id");
     let (count, (size, min_size)) = (ids.len(), sizes(req, pg));
@@ -150,6 +143,6 @@ fn set_upmap(req: &mut Request<'_>) -> Result<Reply, Reply> {
     Ok(Reply::done(format!("{skipped}set {pg} pg_upmap mapping to {text}")))
 }
 
-fn rm_upmap(req: &mut Request<'_>) -> Reply {
+fn rm_upmap(req: &mut Request<'_>) -> Result<Reply, Reply> {
     clear(req, "pg_upmap", |inc, pg| inc.old_pg_upmap.insert(pg))
 }
