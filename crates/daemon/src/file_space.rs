@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use reactor::FileSystem;
 use thiserror::Error;
 
 use crate::{
@@ -49,7 +50,7 @@ pub(crate) fn shortage<'a>(
         *bytes = bytes.saturating_add(file_bytes(role, main_bytes));
     }
     for (folder, wanted) in wanted.into_values() {
-        let free = reactor::free_bytes(&folder).with_context(|| folder.display().to_string())?;
+        let free = FileSystem::of(&folder).with_context(|| folder.display().to_string())?.free;
         if wanted > free {
             return Ok(Some(Shortage { folder, free, wanted }));
         }
@@ -80,7 +81,7 @@ mod tests {
         fs::create_dir_all(&dir).unwrap();
         let store = |name: &str| DevicePaths { main: dir.join(name), journal: None, index: None };
         let (one, two) = (store("new/one"), store("two"));
-        let free = reactor::free_bytes(&dir).unwrap();
+        let free = FileSystem::of(&dir).unwrap().free;
         let bytes = free / 2 + (free / 4);
         assert_eq!(shortage([&one], bytes).unwrap(), None);
         let found = shortage([&one, &two], bytes).unwrap().unwrap();

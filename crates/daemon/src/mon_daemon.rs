@@ -5,10 +5,10 @@ use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
 use anyhow::{Context, Result, bail};
 use auth::{con_mode, method};
 use messages::Message;
-use mon::{Effect, Event, Ledger, LedgerContents, Mon, MonOptions, Peer};
+use mon::{DataSpace, Effect, Event, Ledger, LedgerContents, Mon, MonOptions, Peer};
 use msgr::Config;
 use net::NetEvent;
-use reactor::{Event as IoEvent, Reactor, Signal};
+use reactor::{Event as IoEvent, FileSystem, Reactor, Signal};
 use types::{EntityName, EntityType, GlobalId};
 
 use crate::{
@@ -33,10 +33,12 @@ const MON_TIMER: u64 = 1;
 const NET_TIMER: u64 = 2;
 const MANAGER_TIMER: u64 = 3;
 const NET_TICK: Duration = Duration::from_millis(250);
-/// How often the status line's file is written.
+/// How often the status line's file is written, and the space that the data has is looked at.
 const STATUS_TICKS: u32 = 8;
 /// What ends a monitor.
 const NOT_COMMITTED: &str = "a decision was not committed";
+/// The ledger's file in the folder of the monitor's data.
+const LEDGER_FILE: &str = "ledger.redb";
 
 /// Runs monitor `id` until a signal.
 pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
@@ -51,7 +53,7 @@ pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
 pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool) -> Result<()> {
     let conf = CephConf::read(conf_path)?;
     let data = conf.data(&EntityName::new(EntityType::MON, id));
-    let ledger = EmbeddedLedger::find(&Path::new(&data).join("ledger.redb"))?;
+    let ledger = EmbeddedLedger::find(&Path::new(&data).join(LEDGER_FILE))?;
     let ledger = ledger.with_context(|| no_cluster(&data, id))?;
     serve_from(Box::new(ledger), id, conf_path, stop, signals)
 }
@@ -124,11 +126,11 @@ fn serve_from(
     let manager_io =
         ManagerIo::open(daemon.mon.manager_name(), manager_key, addrs, &conf_path, data, MANAGER_TIMER)?;
     daemon.manager_io = Some(manager_io);
+    daemon.look_at_space(data);
     daemon.handle(Event::Timer, &mut reactor);
     reactor.set_timer(NET_TIMER, clock::now().0);
     tracing::info!(%socket, "mon.{id} serves");
-    let status = data.join("status");
-    let result = daemon.run(&mut reactor, stop, &status);
+    let result = daemon.run(&mut reactor, stop, data);
     cluster::remove_pid(&conf, &who);
     result
 }
@@ -178,7 +180,19 @@ impl Daemon {
         Ok(())
     }
 
-    fn run(&mut self, reactor: &mut Reactor, stop: &Stop, status: &Path) -> Result<()> {
+    /// Tells the monitor what its data takes and has left. What cannot be told is as before.
+    fn look_at_space(&mut self, data: &Path) {
+        let sizes =
+            FileSystem::of(data).and_then(|found| Ok((found, data.join(LEDGER_FILE).metadata()?.len())));
+        match sizes {
+            Ok((FileSystem { total, free }, used)) => {
+                self.mon.set_data_space(DataSpace { total, free, used })
+            }
+            Err(error) => tracing::debug!("the space of {}: {error}", data.display()),
+        }
+    }
+
+    fn run(&mut self, reactor: &mut Reactor, stop: &Stop, data: &Path) -> Result<()> {
         let mut io_events = Vec::new();
         let mut ticks = 0u32;
         loop {
@@ -215,7 +229,8 @@ impl Daemon {
                         if ticks.is_multiple_of(STATUS_TICKS) {
                             // Only a convenience: the cluster does not depend on it.
                             let (state, activity) = self.mon.status_lines();
-                            let _ = fs::write(status, format!("{state}\n{activity}\n"));
+                            let _ = fs::write(data.join("status"), format!("{state}\n{activity}\n"));
+                            self.look_at_space(data);
                         }
                     }
                     event => self.on_connection(event, reactor),

@@ -192,7 +192,8 @@ impl NewCluster<'_> {
              auth cluster required = cephx\nauth service required = cephx\nauth client required = cephx\n\
              keyring = {dir}/keyring\npid file = {dir}/run/$name.pid\nms bind ipv6 = false\n\
              osd crush chooseleaf type = 0\n\n\
-             [mon.a]\nmon data = {dir}/mon.a\nmon allow pool delete = true\nlog file = {dir}/log/mon.a.log\n\
+             [mon.a]\nmon data = {dir}/mon.a\nmon allow pool delete = true\n\
+             mon data avail warn = 1\nmon data avail crit = 0\nlog file = {dir}/log/mon.a.log\n\
              admin socket = {dir}/run/$cluster-$name.asok\n\n\
              [osd]\nosd data = {dir}/osd.$id\nlog file = {dir}/log/$name.log\n\
              ms bind port min = 0\n\

@@ -33,7 +33,7 @@ impl ByHand {
                 "[global]\nfsid = 6e1f6a8e-54b1-4d4f-9c7b-b7c6c9fb9d36\nmon host = 127.0.0.1:{port}\n\
                  auth_cluster_required = {auth}\nauth-service-required = {auth}\nauth client required = {auth}\n\
                  keyring = {dir_text}/admin.keyring\nrun dir = {dir_text}\nosd crush chooseleaf type = 0\n\
-                 [mon]\nmon data = {dir_text}/mon.$id\n\
+                 [mon]\nmon data = {dir_text}/mon.$id\nmon data avail warn = 1\nmon data avail crit = 0\n\
                  [osd]\nosd data = {dir_text}/osd.$id ; a comment\nlog file = {dir_text}/$name.log\n\
                  [osd.1]\npublic addr = 127.0.0.3\n[osd.2]\npublic addr = 127.0.0.4\ncluster addr = 127.0.0.5\n"
             ),

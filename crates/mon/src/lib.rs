@@ -29,6 +29,7 @@ mod state;
 mod stats;
 
 pub use event::{ConnId, Effect, Effects, Event, Peer};
+pub use health::DataSpace;
 pub use ledger::{Ledger, LedgerContents, LedgerError, LedgerTxn, MemLedger, Revision};
 pub use manager::{ManagerAuthority, objects::ObjectRequest, rbd_support::RunId};
 pub use mkfs::{MkfsParams, mkfs};

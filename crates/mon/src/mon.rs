@@ -13,7 +13,9 @@ use types::{EntityAddrVec, EntityName, EntityType, Instant, OsdId, Settings, UTi
 use crate::{
     ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision,
     access::Right,
-    commands, ledger_keys,
+    commands,
+    health::DataSpace,
+    ledger_keys,
     manager::{balancer::Balancer, progress::Progress, rbd_support::RbdSupport},
     op_history::{self, OpHistory},
     osdmap_service::OsdService,
@@ -87,6 +89,8 @@ pub struct Mon {
     pub(crate) manager_fenced_at: Option<Instant>,
     /// Where metrics are served for Prometheus.
     pub(crate) metrics_served: Option<std::net::SocketAddr>,
+    /// What the monitor's data takes and has left; none until the daemon has said so.
+    pub(crate) data_space: Option<DataSpace>,
     pub(crate) service_map: ServiceMap,
     pub(crate) rbd_support: RbdSupport,
     /// What OSDs are to be told.
@@ -135,6 +139,7 @@ impl Mon {
             manager_client: EntityAddrVec::default(),
             manager_fenced_at: None,
             metrics_served: None,
+            data_space: None,
             service_map: ServiceMap::default(),
             rbd_support: RbdSupport::default(),
             orders: Vec::new(),

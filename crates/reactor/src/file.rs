@@ -45,10 +45,22 @@ pub struct OpenOptions {
     pub lock: Lock,
 }
 
-/// Bytes that the file system of `path` has left for users other than root.
-pub fn free_bytes(path: &Path) -> io::Result<u64> {
-    let found = statvfs(path)?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+/// The size of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystem {
+    /// Bytes that it has.
+    pub total: u64,
+    /// Bytes that it has left for users other than root.
+    pub free: u64,
+}
+
+impl FileSystem {
+    /// The file system of `path`.
+    pub fn of(path: &Path) -> io::Result<FileSystem> {
+        let found = statvfs(path)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Ok(FileSystem { total: bytes(found.f_blocks), free: bytes(found.f_bavail) })
+    }
 }
 
 /// An open file.

@@ -37,7 +37,7 @@ pub use child::{spawn_child, terminate};
 pub use config::{BackendKind, Config};
 pub use descriptors::raise_descriptor_limit;
 pub use event::{CloseReason, ConnId, Event, FileError, FileId, FileOperation, ListenerId};
-pub use file::{Lock, OpenOptions, free_bytes};
+pub use file::{FileSystem, Lock, OpenOptions};
 pub use listener::Socket;
 pub use memory::{memory_limit_bytes, resident_bytes};
 pub use reactor::Reactor;

@@ -288,7 +288,7 @@ fn a_file_is_not_made_where_its_file_system_has_no_room_for_it() {
     folder.cluster().make().unwrap();
     let block = folder.0.join("osd.0/block");
     fs::remove_file(&block).unwrap();
-    let device_bytes = reactor::free_bytes(&folder.0).unwrap() / 4096 * 4096 + (8 << 30);
+    let device_bytes = reactor::FileSystem::of(&folder.0).unwrap().free / 4096 * 4096 + (8 << 30);
     let options = |is_forced| MkfsOptions { device_bytes, is_forced, ..folder.mkfs_options("osd", "0") };
     fails_with(mkfs(&options(false)), "the new files may grow to");
     assert!(!block.exists());

@@ -6,6 +6,7 @@ use types::UTime;
 
 use crate::Mon;
 
+mod disk;
 mod keys;
 mod modules;
 mod mute;
@@ -18,6 +19,7 @@ mod report;
 mod scrubs;
 mod slow_ops;
 
+pub use disk::DataSpace;
 pub(crate) use mute::Mute;
 pub(crate) use report::{Check, Health, Severity, ratio_text};
 
@@ -48,6 +50,7 @@ impl Mon {
         self.check_crashes(&mut health);
         self.check_keys(&mut health);
         self.check_modules(&mut health);
+        self.check_disk(&mut health);
         health.muted = self.committed.mutes.as_ref().clone();
         health.at = self.wall;
         health

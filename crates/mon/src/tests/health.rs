@@ -6,6 +6,7 @@ use serde_json::Value;
 use types::OsdId;
 
 use super::cluster::Cluster;
+use crate::DataSpace;
 
 fn detail(cluster: &mut Cluster) -> String {
     cluster.text(r#"{"prefix":"health","detail":"detail"}"#)
@@ -173,4 +174,36 @@ fn osds_that_are_out_do_not_count_as_space() {
     assert_eq!(df["stats_by_class"]["ssd"]["total_bytes"], 40u64 << 30);
     assert_eq!(cluster.json(r#"{"prefix":"status"}"#)["pgmap"]["bytes_total"], 40u64 << 30);
     assert!(cluster.mon.metrics().contains(&format!("ceph_cluster_total_bytes {}.0", 40u64 << 30)));
+}
+
+#[test]
+fn a_monitor_tells_that_its_file_system_fills_up() {
+    let mut cluster = Cluster::with_rbd();
+    assert_eq!(detail(&mut cluster), "HEALTH_OK\n");
+    let space = |free: u64, used: u64| DataSpace { total: 1_000 << 30, free: free << 30, used: used << 30 };
+    cluster.mon.set_data_space(space(310, 14));
+    assert_eq!(detail(&mut cluster), "HEALTH_OK\n");
+    cluster.mon.set_data_space(space(309, 15));
+    check(
+        &mut cluster,
+        &[
+            "HEALTH_WARN mon a is using a lot of disk space; mon a is low on available space",
+            "[WRN] MON_DISK_BIG: mon a is using a lot of disk space",
+            "    mon.a is 15 GiB >= mon_data_size_warn (15 GiB)",
+            "[WRN] MON_DISK_LOW: mon a is low on available space",
+            "    mon.a has 30% avail",
+        ],
+    );
+    cluster.mon.set_data_space(space(50, 1));
+    check(
+        &mut cluster,
+        &[
+            "HEALTH_ERR mon a is very low on available space",
+            "[ERR] MON_DISK_CRIT: mon a is very low on available space",
+            "    mon.a has 5% avail",
+        ],
+    );
+    cluster.ok(&set("mon", "mon_data_avail_crit", "1"));
+    cluster.ok(&set("mon", "mon_data_avail_warn", "2"));
+    assert_eq!(detail(&mut cluster), "HEALTH_OK\n");
 }

@@ -53,12 +53,15 @@ pub(super) const OSD: [&str; 44] = [
 ];
 
 /// Options that a running monitor looks at.
-pub(super) const MON: [&str; 39] = [
+pub(super) const MON: [&str; 42] = [
     "debug_mon",
     "debug_ms",
     "mon_allow_pool_delete",
     "mon_allow_pool_size_one",
     "mon_auth_allow_insecure_key",
+    "mon_data_avail_crit",
+    "mon_data_avail_warn",
+    "mon_data_size_warn",
     "mon_debug_deprecated_as_obsolete",
     "mon_max_pg_per_osd",
     "mon_min_osdmap_epochs",
