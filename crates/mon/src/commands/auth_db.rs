@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "write keyring file with requested key",
         module: "auth",
         perm: "rx",
-        run: get,
+        run: |req| get(req).into(),
     },
     Row {
         sig: "auth export name=entity,type=CephString,req=false",
@@ -32,28 +32,28 @@ pub(super) const ROWS: &[Row] = &[
         help: "display requested key",
         module: "auth",
         perm: "rx",
-        run: get_key,
+        run: |req| get_key(req).into(),
     },
     Row {
         sig: "auth print-key name=entity,type=CephString",
         help: "display requested key",
         module: "auth",
         perm: "rx",
-        run: get_key,
+        run: |req| get_key(req).into(),
     },
     Row {
         sig: "auth print_key name=entity,type=CephString",
         help: "display requested key",
         module: "auth",
         perm: "rx",
-        run: get_key,
+        run: |req| get_key(req).into(),
     },
     Row {
         sig: "auth get-or-create name=entity,type=CephString name=caps,type=CephString,n=N,req=false name=key_type,type=CephString,req=false",
         help: "add auth info for <entity> from input file, or random key if no input given, and/or any caps specified in the command",
         module: "auth",
         perm: "rwx",
-        run: get_or_create,
+        run: |req| get_or_create(req).into(),
     },
     Row {
         sig: "auth get-or-create-key name=entity,type=CephString name=caps,type=CephString,n=N,req=false name=key_type,type=CephString,req=false",
@@ -67,35 +67,35 @@ pub(super) const ROWS: &[Row] = &[
         help: "add auth info for <entity> from input file, or random key if no input is given, and/or any caps specified in the command",
         module: "auth",
         perm: "rwx",
-        run: add,
+        run: |req| add(req).into(),
     },
     Row {
         sig: "auth caps name=entity,type=CephString name=caps,type=CephString,n=N",
         help: "update caps for <name> from caps specified in the command",
         module: "auth",
         perm: "rwx",
-        run: set_caps,
+        run: |req| set_caps(req).into(),
     },
     Row {
         sig: "auth rm name=entity,type=CephString",
         help: "remove all caps for <name>",
         module: "auth",
         perm: "rwx",
-        run: rm,
+        run: |req| rm(req).into(),
     },
     Row {
         sig: "auth del name=entity,type=CephString",
         help: "delete all caps for <name>",
         module: "auth",
         perm: "rwx",
-        run: rm,
+        run: |req| rm(req).into(),
     },
     Row {
         sig: "auth rotate name=entity,type=CephString name=key_type,type=CephString,req=false",
         help: "rotate entity key",
         module: "auth",
         perm: "rwx",
-        run: rotate,
+        run: |req| rotate(req).into(),
     },
     Row {
         sig: "auth import",
@@ -175,15 +175,14 @@ fn shown<'a>(req: &'a Request<'_>) -> Result<(EntityName, Option<&'a EntityAuth>
     Ok((name, found))
 }
 
-fn get(req: &mut Request<'_>) -> Reply {
-    let (name, entity) = match shown(req) {
-        Ok((name, Some(entity))) => (name, entity),
-        Ok((name, None)) => return Reply::fail(Errno::ENOENT, format!("failed to find {name} in keyring")),
-        Err(reply) => return reply,
-    };
+fn get(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (name, entity) = shown(req)?;
+    let missing = || Reply::fail(Errno::ENOENT, format!("failed to find {name} in keyring"));
+    let entity = entity.ok_or_else(missing)?;
     let pending = pending_key(req, &name);
-    show(req, || json!([entity_json(&name, entity, pending)]), || keyring_text(&name, entity, pending))
-        .with_status(format!("exported keyring for {name}"))
+    let reply =
+        show(req, || json!([entity_json(&name, entity, pending)]), || keyring_text(&name, entity, pending));
+    Ok(reply.with_status(format!("exported keyring for {name}")))
 }
 
 fn export(req: &mut Request<'_>) -> Reply {
@@ -209,14 +208,11 @@ fn export(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, json, text).with_status("exported master keyring")
 }
 
-fn get_key(req: &mut Request<'_>) -> Reply {
-    let entity = match shown(req) {
-        Ok((_, Some(entity))) => entity,
-        Ok((name, None)) => return Reply::fail(Errno::ENOENT, format!("don't have {name}")),
-        Err(reply) => return reply,
-    };
+fn get_key(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (name, entity) = shown(req)?;
+    let entity = entity.ok_or_else(|| Reply::fail(Errno::ENOENT, format!("don't have {name}")))?;
     let key = entity.key.to_base64();
-    show(req, || json!({"key": key}), || key.clone())
+    Ok(show(req, || json!({"key": key}), || key.clone()))
 }
 
 /// A new key of the type that is asked for, or of the preferred one.
@@ -302,13 +298,10 @@ fn find_or_create(req: &mut Request<'_>) -> Result<(EntityName, EntityAuth), Rep
     Ok((name, entity))
 }
 
-fn get_or_create(req: &mut Request<'_>) -> Reply {
-    let (name, entity) = match find_or_create(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn get_or_create(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (name, entity) = find_or_create(req)?;
     let json = || json!([{"entity": name.to_string(), "key": entity.key.to_base64(), "caps": entity.caps}]);
-    show(req, json, || format!("[{name}]\n\tkey = {}\n", entity.key.to_base64()))
+    Ok(show(req, json, || format!("[{name}]\n\tkey = {}\n", entity.key.to_base64())))
 }
 
 fn get_or_create_key(req: &mut Request<'_>) -> Reply {
@@ -331,15 +324,15 @@ fn keyring_input(req: &Request<'_>) -> Result<Option<Keyring>, Reply> {
     Keyring::parse(text).map(Some).map_err(|_| Reply::fail(Errno::EINVAL, "error decoding keyring"))
 }
 
-fn add(req: &mut Request<'_>) -> Reply {
-    let (name, mut caps, ring) = match (entity_arg(req), caps_arg(req), keyring_input(req)) {
-        (Ok(name), Ok(caps), Ok(ring)) => (name, caps, ring),
-        (Err(reply), ..) | (_, Err(reply), _) | (_, _, Err(reply)) => return reply,
-    };
+fn add(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (name, mut caps, ring) = (entity_arg(req)?, caps_arg(req)?, keyring_input(req)?);
     let given: Option<CryptoKey> = match ring.map(|ring| ring.0.get(&name).cloned()) {
         None => None,
         Some(Some(entry)) if !caps.is_empty() && !entry.caps.is_empty() => {
-            return Reply::fail(Errno::EINVAL, "caps cannot be specified both in keyring and in command");
+            return Err(Reply::fail(
+                Errno::EINVAL,
+                "caps cannot be specified both in keyring and in command",
+            ));
         }
         Some(Some(entry)) => {
             caps.extend(entry.caps);
@@ -347,79 +340,61 @@ fn add(req: &mut Request<'_>) -> Reply {
         }
         Some(None) => {
             let why = format!("key for {name} not found in provided keyring");
-            return Reply::fail(Errno::EINVAL, why);
+            return Err(Reply::fail(Errno::EINVAL, why));
         }
     };
     if let Some(known) = req.mon.next.entities.get(&name) {
         let same_key = given.as_ref().is_none_or(|key| *key == known.key);
         return match (same_key, known.caps == caps) {
-            (true, true) => Reply::done(""),
-            (false, _) => Reply::fail(Errno::EEXIST, format!("entity {name} exists but key does not match")),
+            (true, true) => Ok(Reply::done("")),
+            (false, _) => {
+                Err(Reply::fail(Errno::EEXIST, format!("entity {name} exists but key does not match")))
+            }
             (true, false) => {
-                Reply::fail(Errno::EINVAL, format!("entity {name} exists but caps do not match"))
+                Err(Reply::fail(Errno::EINVAL, format!("entity {name} exists but caps do not match")))
             }
         };
     }
-    let key = match given.map_or_else(|| new_key(req), Ok) {
-        Ok(key) => key,
-        Err(reply) => return reply,
-    };
+    let key = given.map_or_else(|| new_key(req), Ok)?;
     req.mon.put_entity(&name, &EntityAuth { key, caps });
-    Reply::done(format!("added key for {name}"))
+    Ok(Reply::done(format!("added key for {name}")))
 }
 
-fn set_caps(req: &mut Request<'_>) -> Reply {
-    let name = match entity_arg(req) {
-        Ok(name) => name,
-        Err(reply) => return reply,
-    };
-    if let Err(reply) = check_pairs(&req.args.list("caps")) {
-        return reply;
-    }
+fn set_caps(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let name = entity_arg(req)?;
+    check_pairs(&req.args.list("caps"))?;
     let Some(known) = req.mon.next.entities.get(&name).cloned() else {
-        return Reply::fail(Errno::ENOENT, format!("couldn't find entry {name}"));
+        return Err(Reply::fail(Errno::ENOENT, format!("couldn't find entry {name}")));
     };
-    let caps = match caps_arg(req) {
-        Ok(caps) => caps,
-        Err(reply) => return reply,
-    };
+    let caps = caps_arg(req)?;
     req.mon.put_entity(&name, &EntityAuth { caps, ..known });
-    Reply::done(format!("updated caps for {name}"))
+    Ok(Reply::done(format!("updated caps for {name}")))
 }
 
 /// Gives an entity a new key with the same capabilities; tickets that were got with the old key live on until they
 /// expire.
-fn rotate(req: &mut Request<'_>) -> Reply {
-    let name = match entity_arg(req) {
-        Ok(name) => name,
-        Err(reply) => return reply,
-    };
+fn rotate(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let name = entity_arg(req)?;
     let Some(known) = req.mon.next.entities.get(&name).cloned() else {
-        return Reply::fail(Errno::ENOENT, "entity does not exist");
+        return Err(Reply::fail(Errno::ENOENT, "entity does not exist"));
     };
-    let key = match new_key(req) {
-        Ok(key) => key,
-        Err(reply) => return reply,
-    };
+    let key = new_key(req)?;
     let entity = EntityAuth { key, ..known };
     req.mon.put_entity(&name, &entity);
-    Reply::show(
+    Ok(Reply::show(
         req.args,
         || json!([entity_json(&name, &entity, None)]),
         || keyring_text(&name, &entity, None),
-    )
+    ))
 }
 
-fn rm(req: &mut Request<'_>) -> Reply {
-    let name = match entity_arg(req) {
-        Ok(name) => name,
-        Err(reply) => return reply,
-    };
+fn rm(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let name = entity_arg(req)?;
     if !req.mon.next.entities.contains_key(&name) {
-        return Reply::done(format!("entity {name} does not exist"));
+        return Ok(Reply::done(format!("entity {name} does not exist")));
     }
     req.mon.drop_entity(&name);
-    Reply::done("updated")
+    Ok(Reply::done("updated"))
 }
 
 fn import(req: &mut Request<'_>) -> Reply {

@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "link existing entry for <name> under location <args>",
         module: "osd",
         perm: "rw",
-        run: link,
+        run: |req| link(req).into(),
     },
     Row {
         sig: "osd crush unlink name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=ancestor,type=CephString,goodchars=[A-Za-z0-9-_.],req=false",
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-fn link(req: &mut Request<'_>) -> Reply {
+fn link(req: &mut Request<'_>) -> Result<Reply, Reply> {
     put_at(req, is_below_any, CrushMap::link_bucket, "linked")
 }
 

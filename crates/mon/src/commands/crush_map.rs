@@ -27,42 +27,42 @@ pub(super) const ROWS: &[Row] = &[
         help: "move existing entry for <name> to location <args>",
         module: "osd",
         perm: "rw",
-        run: move_item,
+        run: |req| move_item(req).into(),
     },
     Row {
         sig: "osd crush add name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
         help: "add or update crushmap position and weight for <name> with <weight> and location <args>",
         module: "osd",
         perm: "rw",
-        run: place,
+        run: |req| place(req).into(),
     },
     Row {
         sig: "osd crush set name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
         help: "update crushmap position and weight for <name> to <weight> with location <args>",
         module: "osd",
         perm: "rw",
-        run: place,
+        run: |req| place(req).into(),
     },
     Row {
         sig: "osd crush create-or-move name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0 name=args,type=CephString,n=N,goodchars=[A-Za-z0-9-_.=]",
         help: "create entry or move existing entry for <name> <weight> at/to location <args>",
         module: "osd",
         perm: "rw",
-        run: create_or_move,
+        run: |req| create_or_move(req).into(),
     },
     Row {
         sig: "osd crush reweight name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=weight,type=CephFloat,range=0.0",
         help: "change <name>'s weight to <weight> in crush map",
         module: "osd",
         perm: "rw",
-        run: reweight,
+        run: |req| reweight(req).into(),
     },
     Row {
         sig: "osd crush reweight-subtree name=name,type=CephString,goodchars=[A-Za-z0-9-_.] name=weight,type=CephFloat,range=0.0",
         help: "change all leaf items beneath <name> to <weight> in crush map",
         module: "osd",
         perm: "rw",
-        run: reweight_subtree,
+        run: |req| reweight_subtree(req).into(),
     },
     Row {
         sig: "osd crush reweight-all",
@@ -213,30 +213,23 @@ pub(super) fn put_at(
     is_there: fn(&CrushMap, i32, &Location) -> bool,
     put: fn(&mut CrushMap, &str, &Location) -> Result<(), EditError>,
     done: &str,
-) -> Reply {
+) -> Result<Reply, Reply> {
     let name = text(req, "name");
     let mut crush = pending(req);
     let Some(id) = crush.id_of(&name) else {
-        return Reply::fail(Errno::ENOENT, format!("item {name} does not exist"));
+        return Err(Reply::fail(Errno::ENOENT, format!("item {name} does not exist")));
     };
-    let (location, shown) = match place_arg(req) {
-        Ok(location) => location,
-        Err(reply) => return reply,
-    };
+    let (location, shown) = place_arg(req)?;
     let what = format!("item id {id} name '{name}' to location {shown} in crush map");
     if is_there(&crush, id, &location) {
-        return Reply::done(format!("no need to move {what}"));
+        return Ok(Reply::done(format!("no need to move {what}")));
     }
-    match put(&mut crush, &name, &location) {
-        Ok(()) => {
-            req.mon.change_crush(req.wall, crush);
-            Reply::done(format!("{done} {what}"))
-        }
-        Err(error) => refused(&error),
-    }
+    put(&mut crush, &name, &location).map_err(|error| refused(&error))?;
+    req.mon.change_crush(req.wall, crush);
+    Ok(Reply::done(format!("{done} {what}")))
 }
 
-fn move_item(req: &mut Request<'_>) -> Reply {
+fn move_item(req: &mut Request<'_>) -> Result<Reply, Reply> {
     put_at(req, is_in, CrushMap::move_item, "moved")
 }
 
@@ -272,11 +265,8 @@ fn placement(req: &Request<'_>) -> Result<Placement, Reply> {
     Ok((osd, weight_arg(req)?, location, shown))
 }
 
-fn place(req: &mut Request<'_>) -> Reply {
-    let (osd, weight, location, shown) = match placement(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn place(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (osd, weight, location, shown) = placement(req)?;
     let is_add = req.args.prefix() == "osd crush add";
     let mut crush = pending(req);
     let name = format!("osd.{osd}");
@@ -284,87 +274,62 @@ fn place(req: &mut Request<'_>) -> Reply {
         let why = format!(
             "unable to set item id {osd} name '{name}' weight {weight} at location {shown}: does not exist"
         );
-        return Reply::fail(Errno::ENOENT, why);
+        return Err(Reply::fail(Errno::ENOENT, why));
     }
-    match crush.place_device(osd.0, &name, (weight * ONE) as u32, &location) {
-        Ok(()) => {
-            req.mon.change_crush(req.wall, crush);
-            let verb = if is_add { "add" } else { "set" };
-            Reply::done(format!(
-                "{verb} item id {osd} name '{name}' weight {weight} at location {shown} to crush map"
-            ))
-        }
-        Err(error) => refused(&error),
-    }
+    crush.place_device(osd.0, &name, (weight * ONE) as u32, &location).map_err(|error| refused(&error))?;
+    req.mon.change_crush(req.wall, crush);
+    let verb = if is_add { "add" } else { "set" };
+    Ok(Reply::done(format!(
+        "{verb} item id {osd} name '{name}' weight {weight} at location {shown} to crush map"
+    )))
 }
 
-fn create_or_move(req: &mut Request<'_>) -> Reply {
-    let (osd, weight, location, shown) = match placement(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn create_or_move(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (osd, weight, location, shown) = placement(req)?;
     let mut crush = pending(req);
     let name = format!("osd.{osd}");
     if is_in(&crush, osd.0, &location) {
-        return Reply::done(format!(
+        return Ok(Reply::done(format!(
             "create-or-move updated item name '{name}' weight {weight} at location {shown} to crush map"
-        ));
+        )));
     }
     // An entry that is there keeps its weight.
     let fixed = crush.item_weight(osd.0).unwrap_or((weight * ONE) as u32);
-    match crush.place_device(osd.0, &name, fixed, &location) {
-        Ok(()) => {
-            req.mon.change_crush(req.wall, crush);
-            Reply::done(format!(
-                "create-or-move updating item name '{name}' weight {weight} at location {shown} to crush map"
-            ))
-        }
-        Err(error) => refused(&error),
-    }
+    crush.place_device(osd.0, &name, fixed, &location).map_err(|error| refused(&error))?;
+    req.mon.change_crush(req.wall, crush);
+    Ok(Reply::done(format!(
+        "create-or-move updating item name '{name}' weight {weight} at location {shown} to crush map"
+    )))
 }
 
-fn reweight(req: &mut Request<'_>) -> Reply {
+fn reweight(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let name = text(req, "name");
-    let weight = match weight_arg(req) {
-        Ok(weight) => weight,
-        Err(reply) => return reply,
-    };
+    let weight = weight_arg(req)?;
     let mut crush = pending(req);
     let Some(id) = crush.id_of(&name) else {
-        return Reply::fail(Errno::ENOENT, format!("device '{name}' does not appear in the crush map"));
+        return Err(Reply::fail(Errno::ENOENT, format!("device '{name}' does not appear in the crush map")));
     };
     if id < 0 {
-        return Reply::fail(Errno::EINVAL, format!("device '{name}' is not a leaf in the crush map"));
+        return Err(Reply::fail(Errno::EINVAL, format!("device '{name}' is not a leaf in the crush map")));
     }
-    match crush.reweight(&name, (weight * ONE) as u32) {
-        Ok(_) => {
-            req.mon.change_crush(req.wall, crush);
-            Reply::done(format!("reweighted item id {id} name '{name}' to {weight} in crush map"))
-        }
-        Err(error) => refused(&error),
-    }
+    crush.reweight(&name, (weight * ONE) as u32).map_err(|error| refused(&error))?;
+    req.mon.change_crush(req.wall, crush);
+    Ok(Reply::done(format!("reweighted item id {id} name '{name}' to {weight} in crush map")))
 }
 
-fn reweight_subtree(req: &mut Request<'_>) -> Reply {
+fn reweight_subtree(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let name = text(req, "name");
-    let weight = match weight_arg(req) {
-        Ok(weight) => weight,
-        Err(reply) => return reply,
-    };
+    let weight = weight_arg(req)?;
     let mut crush = pending(req);
     let Some(id) = crush.id_of(&name) else {
-        return Reply::fail(Errno::ENOENT, format!("device '{name}' does not appear in the crush map"));
+        return Err(Reply::fail(Errno::ENOENT, format!("device '{name}' does not appear in the crush map")));
     };
     if id >= 0 {
-        return Reply::fail(Errno::EINVAL, format!("device '{name}' is not a subtree in the crush map"));
+        return Err(Reply::fail(Errno::EINVAL, format!("device '{name}' is not a subtree in the crush map")));
     }
-    match crush.reweight(&name, (weight * ONE) as u32) {
-        Ok(_) => {
-            req.mon.change_crush(req.wall, crush);
-            Reply::done(format!("reweighted subtree id {id} name '{name}' to {weight} in crush map"))
-        }
-        Err(error) => refused(&error),
-    }
+    crush.reweight(&name, (weight * ONE) as u32).map_err(|error| refused(&error))?;
+    req.mon.change_crush(req.wall, crush);
+    Ok(Reply::done(format!("reweighted subtree id {id} name '{name}' to {weight} in crush map")))
 }
 
 /// Sums are always right here; setting a weight to itself computes them anew.

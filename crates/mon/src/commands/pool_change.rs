@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "create pool",
         module: "osd",
         perm: "rw",
-        run: create,
+        run: |req| create(req).into(),
     },
     Row {
         sig: "osd pool rm name=pool,type=CephPoolname name=pool2,type=CephPoolname,req=false name=yes_i_really_really_mean_it,type=CephBool,req=false name=yes_i_really_really_mean_it_not_faking,type=CephBool,req=false",
@@ -42,49 +42,49 @@ pub(super) const ROWS: &[Row] = &[
         help: "enable use of an application <app> [cephfs,rbd,rgw] on pool <poolname>",
         module: "osd",
         perm: "rw",
-        run: app_enable,
+        run: |req| app_enable(req).into(),
     },
     Row {
         sig: "osd pool application disable name=pool,type=CephPoolname name=app,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "disables use of an application <app> on pool <poolname>",
         module: "osd",
         perm: "rw",
-        run: app_disable,
+        run: |req| app_disable(req).into(),
     },
     Row {
         sig: "osd pool application set name=pool,type=CephPoolname name=app,type=CephString name=key,type=CephString,goodchars=[A-Za-z0-9-_.] name=value,type=CephString,goodchars=[A-Za-z0-9-_.=]",
         help: "sets application <app> metadata key <key> to <value> on pool <poolname>",
         module: "osd",
         perm: "rw",
-        run: app_set,
+        run: |req| app_set(req).into(),
     },
     Row {
         sig: "osd pool application rm name=pool,type=CephPoolname name=app,type=CephString name=key,type=CephString",
         help: "removes application <app> metadata key <key> on pool <poolname>",
         module: "osd",
         perm: "rw",
-        run: app_rm,
+        run: |req| app_rm(req).into(),
     },
     Row {
         sig: "osd pool mksnap name=pool,type=CephPoolname name=snap,type=CephString",
         help: "make snapshot <snap> in <pool>",
         module: "osd",
         perm: "rw",
-        run: mksnap,
+        run: |req| mksnap(req).into(),
     },
     Row {
         sig: "osd pool rmsnap name=pool,type=CephPoolname name=snap,type=CephString",
         help: "remove snapshot <snap> from <pool>",
         module: "osd",
         perm: "rw",
-        run: rmsnap,
+        run: |req| rmsnap(req).into(),
     },
     Row {
         sig: "osd pool set-quota name=pool,type=CephPoolname name=field,type=CephChoices,strings=max_objects|max_bytes name=val,type=CephString",
         help: "set object or byte limit on pool",
         module: "osd",
         perm: "rw",
-        run: set_quota,
+        run: |req| set_quota(req).into(),
     },
 ];
 
@@ -124,21 +124,18 @@ fn new_opts(req: &Request<'_>) -> PoolOpts {
     PoolOpts(given.filter_map(|(name, value)| Some((PoolOptKey::parse(name)?.0, value?))).collect())
 }
 
-fn create(req: &mut Request<'_>) -> Reply {
+fn create(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let name = req.args.text("pool").unwrap_or_default();
     if req.args.text("pool_type").as_deref() == Some("erasure") {
-        return Reply::fail(Errno::EOPNOTSUPP, "erasure-coded pools are not supported yet");
+        return Err(Reply::fail(Errno::EOPNOTSUPP, "erasure-coded pools are not supported yet"));
     }
     if req.next_map().pool_by_name(&name).is_some() {
-        return Reply::done(format!("pool '{name}' already exists"));
+        return Ok(Reply::done(format!("pool '{name}' already exists")));
     }
-    let params = match params(req, &name) {
-        Ok(params) => params,
-        Err(reply) => return reply,
-    };
+    let params = params(req, &name)?;
     match req.mon.create_pool(req.wall, &params) {
-        Ok(_) => Reply::done(format!("pool '{name}' created")),
-        Err((errno, text)) => Reply::fail(errno, text),
+        Ok(_) => Ok(Reply::done(format!("pool '{name}' created"))),
+        Err((errno, text)) => Err(Reply::fail(errno, text)),
     }
 }
 
@@ -211,17 +208,14 @@ const APPLICATION_BYTES_MAX: usize = 128;
 /// `MAX_POOL_APPLICATION_KEYS`.
 const APPLICATION_KEYS_MAX: usize = 64;
 
-fn app_enable(req: &mut Request<'_>) -> Reply {
-    let (id, name, mut pool) = match pending_pool(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn app_enable(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (id, name, mut pool) = pending_pool(req)?;
     let app = app_arg(req);
     if app.is_empty() || app.len() > APPLICATION_BYTES_MAX {
-        return Reply::fail(
+        return Err(Reply::fail(
             Errno::EINVAL,
             format!("application name '{app}' too long; max length {APPLICATION_BYTES_MAX}"),
-        );
+        ));
     }
     let known = &pool.application_metadata;
     if !known.contains_key(&app) {
@@ -229,110 +223,101 @@ fn app_enable(req: &mut Request<'_>) -> Reply {
             let text = format!(
                 "Are you SURE? Pool '{name}' already has an enabled application; pass --yes-i-really-mean-it to proceed anyway"
             );
-            return Reply::fail(Errno::EPERM, text);
+            return Err(Reply::fail(Errno::EPERM, text));
         }
         if known.len() >= APPLICATIONS_MAX {
-            return Reply::fail(
+            return Err(Reply::fail(
                 Errno::EINVAL,
                 format!("too many enabled applications on pool '{name}'; max {APPLICATIONS_MAX}"),
-            );
+            ));
         }
         pool.application_metadata.insert(app.clone(), Default::default());
         put_pool(req, id, pool);
     }
-    Reply::done(format!("enabled application '{app}' on pool '{name}'"))
+    Ok(Reply::done(format!("enabled application '{app}' on pool '{name}'")))
 }
 
-fn app_disable(req: &mut Request<'_>) -> Reply {
-    let (id, name, mut pool) = match pending_pool(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn app_disable(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (id, name, mut pool) = pending_pool(req)?;
     let app = app_arg(req);
     if !req.args.flag("yes_i_really_mean_it") {
         let text = "Are you SURE? Disabling an application within a pool might result in loss of application functionality; pass --yes-i-really-mean-it to proceed anyway";
-        return Reply::fail(Errno::EPERM, text);
+        return Err(Reply::fail(Errno::EPERM, text));
     }
     if pool.application_metadata.remove(&app).is_none() {
-        return Reply::done(format!("application '{app}' is not enabled on pool '{name}'"));
+        return Ok(Reply::done(format!("application '{app}' is not enabled on pool '{name}'")));
     }
     put_pool(req, id, pool);
-    Reply::done(format!("disable application '{app}' on pool '{name}'"))
+    Ok(Reply::done(format!("disable application '{app}' on pool '{name}'")))
 }
 
-fn app_set(req: &mut Request<'_>) -> Reply {
-    let (id, name, mut pool) = match pending_pool(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn app_set(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (id, name, mut pool) = pending_pool(req)?;
     let (app, key, value) =
         (app_arg(req), req.args.text("key").unwrap_or_default(), req.args.text("value").unwrap_or_default());
     let Some(pairs) = pool.application_metadata.get_mut(&app) else {
-        return Reply::fail(Errno::ENOENT, format!("application '{app}' is not enabled on pool '{name}'"));
+        return Err(Reply::fail(
+            Errno::ENOENT,
+            format!("application '{app}' is not enabled on pool '{name}'"),
+        ));
     };
     if key.is_empty()
         || [&key, &value].iter().any(|t| t.len() > APPLICATION_BYTES_MAX)
         || pairs.len() >= APPLICATION_KEYS_MAX
     {
-        return Reply::fail(
+        return Err(Reply::fail(
             Errno::EINVAL,
             format!("key or value of application '{app}' too long, or too many keys"),
-        );
+        ));
     }
     pairs.insert(key.clone(), value.clone());
     put_pool(req, id, pool);
-    Reply::done(format!("set application '{app}' key '{key}' to '{value}' on pool '{name}'"))
+    Ok(Reply::done(format!("set application '{app}' key '{key}' to '{value}' on pool '{name}'")))
 }
 
-fn app_rm(req: &mut Request<'_>) -> Reply {
-    let (id, name, mut pool) = match pending_pool(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn app_rm(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (id, name, mut pool) = pending_pool(req)?;
     let (app, key) = (app_arg(req), req.args.text("key").unwrap_or_default());
     let Some(pairs) = pool.application_metadata.get_mut(&app) else {
-        return Reply::fail(Errno::ENOENT, format!("application '{app}' is not enabled on pool '{name}'"));
+        return Err(Reply::fail(
+            Errno::ENOENT,
+            format!("application '{app}' is not enabled on pool '{name}'"),
+        ));
     };
     if pairs.remove(&key).is_none() {
-        return Reply::done(format!("application '{app}' on pool '{name}' does not have key '{key}'"));
+        return Ok(Reply::done(format!("application '{app}' on pool '{name}' does not have key '{key}'")));
     }
     put_pool(req, id, pool);
-    Reply::done(format!("removed application '{app}' key '{key}' on pool '{name}'"))
+    Ok(Reply::done(format!("removed application '{app}' key '{key}' on pool '{name}'")))
 }
 
-fn mksnap(req: &mut Request<'_>) -> Reply {
-    let (id, name, pool) = match pending_pool(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn mksnap(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (id, name, pool) = pending_pool(req)?;
     let snap = req.args.text("snap").unwrap_or_default();
     if snap.is_empty() {
-        return Reply::fail(Errno::EINVAL, format!("unable to parse snap name '{snap}'"));
+        return Err(Reply::fail(Errno::EINVAL, format!("unable to parse snap name '{snap}'")));
     }
     if pool.is_tier() {
-        return Reply::fail(Errno::EINVAL, format!("pool {name} is a cache tier"));
+        return Err(Reply::fail(Errno::EINVAL, format!("pool {name} is a cache tier")));
     }
     if pool.snap_by_name(&snap).is_some() {
-        return Reply::done(format!("pool {name} snap {snap} already exists"));
+        return Ok(Reply::done(format!("pool {name} snap {snap} already exists")));
     }
     match req.mon.make_pool_snap(req.wall, id, pool, &snap) {
-        Ok(_) => Reply::done(format!("created pool {name} snap {snap}")),
-        Err(errno) => Reply::fail(errno, format!("pool {name} is in unmanaged snaps mode")),
+        Ok(_) => Ok(Reply::done(format!("created pool {name} snap {snap}"))),
+        Err(errno) => Err(Reply::fail(errno, format!("pool {name} is in unmanaged snaps mode"))),
     }
 }
 
-fn rmsnap(req: &mut Request<'_>) -> Reply {
-    let (id, name, pool) = match pending_pool(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn rmsnap(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (id, name, pool) = pending_pool(req)?;
     let snap = req.args.text("snap").unwrap_or_default();
     if pool.snap_by_name(&snap).is_none() && !pool.is_unmanaged_snaps_mode() {
-        return Reply::done(format!("pool {name} snap {snap} does not exist"));
+        return Ok(Reply::done(format!("pool {name} snap {snap} does not exist")));
     }
     match req.mon.remove_pool_snap(req.wall, id, pool, &snap) {
-        Ok(_) => Reply::done(format!("removed pool {name} snap {snap}")),
-        Err(errno) => Reply::fail(errno, format!("pool {name} is in unmanaged snaps mode")),
+        Ok(_) => Ok(Reply::done(format!("removed pool {name} snap {snap}"))),
+        Err(errno) => Err(Reply::fail(errno, format!("pool {name} is in unmanaged snaps mode"))),
     }
 }
 
@@ -353,11 +338,8 @@ pub(super) fn parse_scaled(text: &str, base: u64) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(base.pow(power))
 }
 
-fn set_quota(req: &mut Request<'_>) -> Reply {
-    let (id, name, mut pool) = match pending_pool(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn set_quota(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (id, name, mut pool) = pending_pool(req)?;
     let field = req.args.text("field").unwrap_or_default();
     let text = req.args.text("val").unwrap_or_default();
     let base = if field == "max_bytes" { 1024 } else { 1000 };
@@ -367,7 +349,7 @@ fn set_quota(req: &mut Request<'_>) -> Reply {
             true => "value should not be negative",
             false => "unit prefix not recognized",
         };
-        return Reply::fail(Errno::EINVAL, format!("error parsing value '{text}': {parser}: {why}"));
+        return Err(Reply::fail(Errno::EINVAL, format!("error parsing value '{text}': {parser}: {why}")));
     };
     if field == "max_bytes" {
         pool.quota_bytes_max = value;
@@ -375,5 +357,5 @@ fn set_quota(req: &mut Request<'_>) -> Reply {
         pool.quota_objects_max = value;
     }
     put_pool(req, id, pool);
-    Reply::done(format!("set-quota {field} = {value} for pool {name}"))
+    Ok(Reply::done(format!("set-quota {field} = {value} for pool {name}")))
 }
