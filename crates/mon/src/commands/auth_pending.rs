@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "generate and/or retrieve existing pending key (rotated into place on first use)",
         module: "auth",
         perm: "rwx",
-        run: get_or_create,
+        run: |req| get_or_create(req).into(),
     },
     Row {
         sig: "auth clear-pending name=entity,type=CephString",
@@ -42,11 +42,8 @@ fn found(req: &Request<'_>) -> Result<(EntityName, EntityAuth), Reply> {
     }
 }
 
-fn get_or_create(req: &mut Request<'_>) -> Reply {
-    let (name, entity) = match found(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn get_or_create(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (name, entity) = found(req)?;
     if !req.mon.next.pending_keys.contains_key(&name) {
         let key = req.mon.new_key(entity.key.kind(), req.wall);
         req.mon.put_pending_key(&name, Some(&key));
@@ -54,7 +51,8 @@ fn get_or_create(req: &mut Request<'_>) -> Reply {
     let pending = req.mon.next.pending_keys.get(&name);
     // Capabilities are not shown, as with Ceph's `get-or-create`.
     let bare = EntityAuth { caps: Default::default(), ..entity };
-    show(req, || [entity_json(&name, &bare, pending)].into(), || keyring_text(&name, &bare, pending))
+    let json = || [entity_json(&name, &bare, pending)].into();
+    Ok(show(req, json, || keyring_text(&name, &bare, pending)))
 }
 
 fn clear(req: &mut Request<'_>) -> Reply {

@@ -16,14 +16,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "Set a configuration option for one or more entities",
         module: "config",
         perm: "rw",
-        run: set,
+        run: |req| set(req).into(),
     },
     Row {
         sig: "config rm name=who,type=CephString name=name,type=CephString",
         help: "Clear a configuration option for one or more entities",
         module: "config",
         perm: "rw",
-        run: rm,
+        run: |req| rm(req).into(),
     },
     Row {
         sig: "config reset name=num,type=CephInt,range=0",
@@ -76,28 +76,25 @@ fn target(req: &Request<'_>) -> Result<Target, Reply> {
         .ok_or_else(|| Reply::fail(Errno::EINVAL, format!("unrecognized config target '{who}'")))
 }
 
-fn change(req: &mut Request<'_>, name: &str, value: Option<String>) -> Reply {
-    let target = match target(req) {
-        Ok(target) => target,
-        Err(reply) => return reply,
-    };
+fn change(req: &mut Request<'_>, name: &str, value: Option<String>) -> Result<Reply, Reply> {
+    let target = target(req)?;
     let changes = changes_from(&req.mon.next, [(format!("{target}/{name}"), value)]);
     req.mon.change_config(req.wall, "", changes);
-    Reply::default()
+    Ok(Reply::default())
 }
 
-fn set(req: &mut Request<'_>) -> Reply {
+fn set(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let name = option_name(&req.args.text("name").unwrap_or_default());
     let text = req.args.text("value").unwrap_or_default();
     let value = match checked_value(&name, &text) {
         Ok(value) => value,
         Err(_) if req.args.flag("force") && !name.is_empty() => text,
-        Err(reply) => return reply,
+        Err(reply) => return Err(reply),
     };
     change(req, &name, Some(value))
 }
 
-fn rm(req: &mut Request<'_>) -> Reply {
+fn rm(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let name = option_name(&req.args.text("name").unwrap_or_default());
     change(req, &name, None)
 }

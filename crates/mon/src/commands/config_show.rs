@@ -12,14 +12,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "Show running configuration",
         module: "mgr",
         perm: "r",
-        run: show,
+        run: |req| show(req).into(),
     },
     Row {
         sig: "config show-with-defaults name=who,type=CephString",
         help: "Show running configuration (including compiled-in defaults)",
         module: "mgr",
         perm: "r",
-        run: show_with_defaults,
+        run: |req| show_with_defaults(req).into(),
     },
 ];
 
@@ -42,26 +42,20 @@ fn settings(req: &Request<'_>) -> Result<Settings, Reply> {
     found.ok_or_else(|| Reply::fail(Errno::ENOENT, format!("no config state for daemon {who}")))
 }
 
-fn show(req: &mut Request<'_>) -> Reply {
-    let settings = match settings(req) {
-        Ok(settings) => settings,
-        Err(reply) => return reply,
-    };
+fn show(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let settings = settings(req)?;
     match req.args.text("key") {
         // One value, without a document around it in any format.
         Some(key) => match settings.get(&key) {
-            Some(value) => Reply::text(format!("{value}\n")),
-            None => Reply::fail(Errno::ENOENT, ""),
+            Some(value) => Ok(Reply::text(format!("{value}\n"))),
+            None => Err(Reply::fail(Errno::ENOENT, "")),
         },
-        None => list(req, &settings.changed()),
+        None => Ok(list(req, &settings.changed())),
     }
 }
 
-fn show_with_defaults(req: &mut Request<'_>) -> Reply {
-    match settings(req) {
-        Ok(settings) => list(req, &settings.all()),
-        Err(reply) => reply,
-    }
+fn show_with_defaults(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    Ok(list(req, &settings(req)?.all()))
 }
 
 fn list(req: &Request<'_>, all: &[OptionShown<'_>]) -> Reply {

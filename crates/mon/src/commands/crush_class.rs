@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "set the <class> of the osd(s) <id> [<id>...],or use <all|any> to set all.",
         module: "osd",
         perm: "rw",
-        run: set_class,
+        run: |req| set_class(req).into(),
     },
     Row {
         sig: "osd crush rm-device-class name=ids,type=CephString,n=N",
@@ -82,26 +82,21 @@ fn list(osds: &[OsdId]) -> String {
     osds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn set_class(req: &mut Request<'_>) -> Reply {
+fn set_class(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let class = req.args.text("class").unwrap_or_default();
-    let osds = match devices_arg(req) {
-        Ok(osds) => osds,
-        Err(reply) => return reply,
-    };
+    let osds = devices_arg(req)?;
     let mut crush = pending(req);
     for osd in &osds {
         if let Some(known) = crush.device_class(osd.0).filter(|known| *known != class) {
             let why = format!(
                 "osd.{osd} has already bound to class '{known}', can not reset class to '{class}'; use 'ceph osd crush rm-device-class <id>' to remove old class first"
             );
-            return Reply::fail(Errno::EBUSY, why);
+            return Err(Reply::fail(Errno::EBUSY, why));
         }
-        if let Err(error) = crush.set_device_class(osd.0, Some(&class)) {
-            return refused(&error);
-        }
+        crush.set_device_class(osd.0, Some(&class)).map_err(|error| refused(&error))?;
     }
     req.mon.change_crush(req.wall, crush);
-    Reply::done(format!("set osd(s) {} to class '{class}'", list(&osds)))
+    Ok(Reply::done(format!("set osd(s) {} to class '{class}'", list(&osds))))
 }
 
 /// OSDs that do not exist are skipped, and named in the answer.

@@ -21,14 +21,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "create a weight-set for a given pool",
         module: "osd",
         perm: "rw",
-        run: create,
+        run: |req| create(req).into(),
     },
     Row {
         sig: "osd crush weight-set rm name=pool,type=CephPoolname",
         help: "remove the weight-set for a given pool",
         module: "osd",
         perm: "rw",
-        run: rm,
+        run: |req| rm(req).into(),
     },
     Row {
         sig: "osd crush weight-set rm-compat",
@@ -42,14 +42,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "set weight for an item (bucket or osd) in a pool's weight-set",
         module: "osd",
         perm: "rw",
-        run: reweight,
+        run: |req| reweight(req).into(),
     },
     Row {
         sig: "osd crush weight-set reweight-compat name=item,type=CephString name=weight,type=CephFloat,range=0.0,n=N",
         help: "set weight for an item (bucket or osd) in the backward-compatible weight-set",
         module: "osd",
         perm: "rw",
-        run: reweight_compat,
+        run: |req| reweight_compat(req).into(),
     },
 ];
 
@@ -71,29 +71,24 @@ fn create_compat(req: &mut Request<'_>) -> Reply {
     Reply::done("")
 }
 
-fn create(req: &mut Request<'_>) -> Reply {
-    let (pool, size) = match pool_arg(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn create(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (pool, size) = pool_arg(req)?;
     if req.next_map().require_min_compat_client < Release::LUMINOUS {
         let why = "require_min_compat_client < luminous, which is required for per-pool weight-sets. Try 'ceph osd set-require-min-compat-client luminous' before using the new interface";
-        return Reply::fail(Errno::EPERM, why);
+        return Err(Reply::fail(Errno::EPERM, why));
     }
     let mut crush = pending(req);
     let positions = if text(req, "mode") == "flat" { 1 } else { size };
     if !crush.create_weight_set(pool.0, positions) {
-        return Reply::done(format!("weight-set for pool '{}' already created", text(req, "pool")));
+        return Ok(Reply::done(format!("weight-set for pool '{}' already created", text(req, "pool"))));
     }
     req.mon.change_crush(req.wall, crush);
-    Reply::done("")
+    Ok(Reply::done(""))
 }
 
-fn rm(req: &mut Request<'_>) -> Reply {
-    match pool_arg(req) {
-        Ok((pool, _)) => rm_set(req, pool.0),
-        Err(reply) => reply,
-    }
+fn rm(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (pool, _) = pool_arg(req)?;
+    Ok(rm_set(req, pool.0))
 }
 
 fn rm_compat(req: &mut Request<'_>) -> Reply {
@@ -108,34 +103,26 @@ fn rm_set(req: &mut Request<'_>, set: i64) -> Reply {
     Reply::done("")
 }
 
-fn reweight(req: &mut Request<'_>) -> Reply {
-    let pool = match pool_arg(req) {
-        Ok((pool, _)) => pool.0,
-        Err(reply) => return reply,
-    };
+fn reweight(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let pool = pool_arg(req)?.0.0;
     let crush = pending(req);
     let Some(positions) = crush.weight_set_positions(pool) else {
-        return Reply::fail(Errno::ENOENT, format!("no weight-set for pool '{}'", text(req, "pool")));
+        return Err(Reply::fail(Errno::ENOENT, format!("no weight-set for pool '{}'", text(req, "pool"))));
     };
-    let weights = match weights(req) {
-        Ok(weights) => weights,
-        Err(reply) => return reply,
-    };
+    let weights = weights(req)?;
     if weights.len() != positions {
-        return Reply::fail(Errno::EINVAL, format!("must specify exact {positions} weight values"));
+        return Err(Reply::fail(Errno::EINVAL, format!("must specify exact {positions} weight values")));
     }
-    reweight_set(req, crush, pool, &weights)
+    Ok(reweight_set(req, crush, pool, &weights))
 }
 
-fn reweight_compat(req: &mut Request<'_>) -> Reply {
+fn reweight_compat(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let crush = pending(req);
     if crush.weight_set_positions(COMPAT_SET).is_none() {
-        return Reply::fail(Errno::ENOENT, "no backward-compatible weight-set");
+        return Err(Reply::fail(Errno::ENOENT, "no backward-compatible weight-set"));
     }
-    match weights(req) {
-        Ok(weights) => reweight_set(req, crush, COMPAT_SET, &weights),
-        Err(reply) => reply,
-    }
+    let weights = weights(req)?;
+    Ok(reweight_set(req, crush, COMPAT_SET, &weights))
 }
 
 /// The weights that are given, as CRUSH maps count them.

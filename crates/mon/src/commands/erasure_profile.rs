@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "create erasure code profile <name> with [<key[=value]> ...] pairs. Add a --force at the end to override an existing profile (VERY DANGEROUS)",
         module: "osd",
         perm: "rw",
-        run: set,
+        run: |req| set(req).into(),
     },
     Row {
         sig: "osd erasure-code-profile rm name=name,type=CephString,goodchars=[A-Za-z0-9-_.]",
@@ -33,7 +33,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "create crush rule <name> for erasure coded pool created with <profile> (default default)",
         module: "osd",
         perm: "rw",
-        run: create_rule,
+        run: |req| create_rule(req).into(),
     },
 ];
 
@@ -110,16 +110,13 @@ fn profile_arg(req: &Request<'_>) -> Result<Profile, Reply> {
     normalized(req, profile)
 }
 
-fn set(req: &mut Request<'_>) -> Reply {
+fn set(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let name = text(req, "name");
-    let profile = match profile_arg(req) {
-        Ok(profile) => profile,
-        Err(reply) => return reply,
-    };
+    let profile = profile_arg(req)?;
     let is_forced = req.args.flag("force");
     if let Some(known) = req.next_map().erasure_code_profiles.get(&name) {
         if normalized(req, known.clone()).as_ref() == Ok(&profile) {
-            return Reply::done("");
+            return Ok(Reply::done(""));
         }
         if !is_forced {
             let why = format!(
@@ -127,17 +124,17 @@ fn set(req: &mut Request<'_>) -> Reply {
                 shown(known),
                 shown(&profile)
             );
-            return Reply::fail(Errno::EPERM, why);
+            return Err(Reply::fail(Errno::EPERM, why));
         }
         if !req.args.flag("yes_i_really_mean_it") {
             let why = "overriding erasure code profile can be DANGEROUS; add --yes-i-really-mean-it to do it anyway";
-            return Reply::fail(Errno::EPERM, why);
+            return Err(Reply::fail(Errno::EPERM, why));
         }
     }
     req.mon.change_osdmap(req.wall, |_, inc| {
         inc.new_erasure_code_profiles.insert(name, profile);
     });
-    Reply::done("")
+    Ok(Reply::done(""))
 }
 
 fn rm(req: &mut Request<'_>) -> Reply {
@@ -157,13 +154,13 @@ fn rm(req: &mut Request<'_>) -> Reply {
     Reply::done("")
 }
 
-fn create_rule(req: &mut Request<'_>) -> Reply {
+fn create_rule(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let name = text(req, "name");
     let named =
         req.args.text("profile").filter(|name| !name.is_empty()).unwrap_or_else(|| "default".to_owned());
     let mut crush = pending(req);
     if crush.rule_of(&name).is_some() {
-        return Reply::done(format!("rule {name} already exists"));
+        return Ok(Reply::done(format!("rule {name} already exists")));
     }
     let known = req.next_map().erasure_code_profiles.get(&named).cloned();
     let known = match (known, named.as_str()) {
@@ -171,26 +168,20 @@ fn create_rule(req: &mut Request<'_>) -> Reply {
         (None, "default") => DEFAULT.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         (None, _) => {
             let why = "cannot determine the erasure code plugin because there is no 'plugin' entry in the erasure_code_profile {}";
-            return refuse(why.to_owned());
+            return Err(refuse(why.to_owned()));
         }
     };
-    let profile = match normalized(req, known) {
-        Ok(profile) => profile,
-        Err(reply) => return reply,
-    };
+    let profile = normalized(req, known)?;
     let part = |key: &str| profile.get(key).map_or("", String::as_str);
     let class = Some(part("crush-device-class")).filter(|class| !class.is_empty());
     if let Some(class) = class.filter(|class| crush.class_of(class).is_none()) {
-        return refuse(format!("device class {class} does not exist"));
+        return Err(refuse(format!("device class {class} does not exist")));
     }
     let chunks = ["k", "m"].iter().filter_map(|key| part(key).parse::<u8>().ok());
     let size = chunks.fold(0u8, u8::saturating_add);
     let form = RuleForm { is_indep: true, pool_kind: 3, sizes: (3, size) };
-    match crush.add_simple_rule(&name, part("crush-root"), part("crush-failure-domain"), class, form) {
-        Ok(id) => {
-            req.mon.change_crush(req.wall, crush);
-            Reply::done(format!("created rule {name} at {id}"))
-        }
-        Err(error) => refused(&error),
-    }
+    let (root, domain) = (part("crush-root"), part("crush-failure-domain"));
+    let id = crush.add_simple_rule(&name, root, domain, class, form).map_err(|error| refused(&error))?;
+    req.mon.change_crush(req.wall, crush);
+    Ok(Reply::done(format!("created rule {name} at {id}")))
 }

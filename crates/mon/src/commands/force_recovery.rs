@@ -89,19 +89,19 @@ impl Order {
 }
 
 fn force_recovery(req: &mut Request<'_>) -> Reply {
-    run(req, Order { is_backfill: false, is_forced: true })
+    run(req, Order { is_backfill: false, is_forced: true }).into()
 }
 
 fn force_backfill(req: &mut Request<'_>) -> Reply {
-    run(req, Order { is_backfill: true, is_forced: true })
+    run(req, Order { is_backfill: true, is_forced: true }).into()
 }
 
 fn cancel_recovery(req: &mut Request<'_>) -> Reply {
-    run(req, Order { is_backfill: false, is_forced: false })
+    run(req, Order { is_backfill: false, is_forced: false }).into()
 }
 
 fn cancel_backfill(req: &mut Request<'_>) -> Reply {
-    run(req, Order { is_backfill: true, is_forced: false })
+    run(req, Order { is_backfill: true, is_forced: false }).into()
 }
 
 /// The PGs that the request names, and a text on those that do not exist.
@@ -124,11 +124,8 @@ fn named(req: &Request<'_>) -> Result<(Vec<PgId>, String), Reply> {
     Ok((pgs, unknown))
 }
 
-fn run(req: &mut Request<'_>, order: Order) -> Reply {
-    let (pgs, unknown) = match named(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn run(req: &mut Request<'_>, order: Order) -> Result<Reply, Reply> {
+    let (pgs, unknown) = named(req)?;
     let mut text = String::new();
     let mut by_osd: BTreeMap<OsdId, Vec<PgId>> = BTreeMap::new();
     for stat in all_stats(req.mon).into_iter().filter(|stat| pgs.contains(&stat.pgid)) {
@@ -139,7 +136,7 @@ fn run(req: &mut Request<'_>, order: Order) -> Reply {
     }
     text.push_str(&unknown);
     if by_osd.is_empty() && !unknown.is_empty() {
-        return Reply::fail(Errno::ENOENT, text + "\n");
+        return Err(Reply::fail(Errno::ENOENT, text + "\n"));
     }
     let epoch = req.map().epoch;
     for (osd, pgs) in by_osd {
@@ -153,5 +150,5 @@ fn run(req: &mut Request<'_>, order: Order) -> Reply {
         req.mon.orders.push((osd, message.into()));
     }
     text.push('\n');
-    Reply::done(text)
+    Ok(Reply::done(text))
 }

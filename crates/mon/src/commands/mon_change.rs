@@ -26,14 +26,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "prevent the named mon from being a leader",
         module: "mon",
         perm: "rw",
-        run: disallow_leader,
+        run: |req| disallow_leader(req).into(),
     },
     Row {
         sig: "mon rm disallowed_leader name=name,type=CephString",
         help: "allow the named mon to be a leader again",
         module: "mon",
         perm: "rw",
-        run: allow_leader,
+        run: |req| allow_leader(req).into(),
     },
     Row {
         sig: "mon set-weight name=name,type=CephString name=weight,type=CephInt,range=0|65535",
@@ -126,34 +126,28 @@ fn leader_arg(req: &Request<'_>) -> Result<String, Reply> {
     }
 }
 
-fn disallow_leader(req: &mut Request<'_>) -> Reply {
-    let name = match leader_arg(req) {
-        Ok(name) => name,
-        Err(reply) => return reply,
-    };
+fn disallow_leader(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let name = leader_arg(req)?;
     let mut monmap = MonMap::clone(&req.mon.next.monmap);
     if monmap.disallowed_leaders.contains(&name) {
-        return Reply::done(format!("mon.{name} is already disallowed"));
+        return Ok(Reply::done(format!("mon.{name} is already disallowed")));
     }
     if monmap.disallowed_leaders.len() + 1 == monmap.mon_info.len() {
-        return Reply::fail(Errno::EINVAL, format!("mon.{name} is the only remaining allowed leader!"));
+        return Err(Reply::fail(Errno::EINVAL, format!("mon.{name} is the only remaining allowed leader!")));
     }
     monmap.disallowed_leaders.insert(name);
     req.mon.put_monmap(monmap, req.wall);
-    Reply::done("")
+    Ok(Reply::done(""))
 }
 
-fn allow_leader(req: &mut Request<'_>) -> Reply {
-    let name = match leader_arg(req) {
-        Ok(name) => name,
-        Err(reply) => return reply,
-    };
+fn allow_leader(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let name = leader_arg(req)?;
     let mut monmap = MonMap::clone(&req.mon.next.monmap);
     if !monmap.disallowed_leaders.remove(&name) {
-        return Reply::done(format!("mon.{name} is already allowed"));
+        return Ok(Reply::done(format!("mon.{name} is already allowed")));
     }
     req.mon.put_monmap(monmap, req.wall);
-    Reply::done("")
+    Ok(Reply::done(""))
 }
 
 fn set_weight(req: &mut Request<'_>) -> Reply {

@@ -28,14 +28,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "reweight osd to 0.0 < <weight> < 1.0",
         module: "osd",
         perm: "rw",
-        run: reweight,
+        run: |req| reweight(req).into(),
     },
     Row {
         sig: "osd primary-affinity name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0|1.0",
         help: "adjust osd primary-affinity from 0.0 <= <weight> <= 1.0",
         module: "osd",
         perm: "rw",
-        run: primary_affinity,
+        run: |req| primary_affinity(req).into(),
     },
     Row {
         sig: "osd blocklist name=range,type=CephString,goodchars=[range],req=false name=blocklistop,type=CephChoices,strings=add|rm name=addr,type=CephEntityAddr name=expire,type=CephFloat,range=0.0,req=false",
@@ -153,31 +153,25 @@ fn unpause(req: &mut Request<'_>) -> Reply {
     change_flag(req, "pause", false)
 }
 
-fn reweight(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_arg(req, req.next_map()) {
-        Ok(osd) => osd,
-        Err(reply) => return reply,
-    };
+fn reweight(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let osd = osd_arg(req, req.next_map())?;
     let weight = req.args.float("weight").unwrap_or(1.0);
     let fixed = (weight * ONE) as u32;
     req.mon.change_osdmap(req.wall, |_, inc| {
         inc.new_weight.insert(osd, fixed);
     });
-    Reply::done(format!("reweighted osd.{osd} to {weight} ({fixed:x})"))
+    Ok(Reply::done(format!("reweighted osd.{osd} to {weight} ({fixed:x})")))
 }
 
-fn primary_affinity(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_arg(req, req.next_map()) {
-        Ok(osd) => osd,
-        Err(reply) => return reply,
-    };
+fn primary_affinity(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let osd = osd_arg(req, req.next_map())?;
     let weight = req.args.float("weight").unwrap_or(1.0);
     // Ceph prints the names of the stream's flags (8, 2) around the number.
     let text = format!("set osd.{osd} primary-affinity to {weight} (8{}2)", (weight * ONE) as u32);
     req.mon.change_osdmap(req.wall, |_, inc| {
         inc.new_primary_affinity.insert(osd, (weight * ONE) as u32);
     });
-    Reply::done(text)
+    Ok(Reply::done(text))
 }
 
 /// `10.0.0.0/24`, as an entry of the blocklist for networks.
@@ -198,11 +192,8 @@ fn range_arg(text: &str) -> Result<EntityAddr, Reply> {
     }
 }
 
-fn range_blocklist(req: &mut Request<'_>, is_add: bool) -> Reply {
-    let range = match range_arg(&req.args.text("addr").unwrap_or_default()) {
-        Ok(range) => range,
-        Err(reply) => return reply,
-    };
+fn range_blocklist(req: &mut Request<'_>, is_add: bool) -> Result<Reply, Reply> {
+    let range = range_arg(&req.args.text("addr").unwrap_or_default())?;
     if is_add {
         let (until, secs) = expiry(req);
         req.mon.change_osdmap(req.wall, |map, inc| {
@@ -210,13 +201,13 @@ fn range_blocklist(req: &mut Request<'_>, is_add: bool) -> Reply {
                 inc.ranges.new.insert(range, until);
             }
         });
-        return Reply::done(format!("blocklisting {range} until {until} ({secs} sec)"));
+        return Ok(Reply::done(format!("blocklisting {range} until {until} ({secs} sec)")));
     }
     if !req.next_map().range_blocklist.0.contains_key(&range) {
-        return Reply::done(format!("{range} isn't blocklisted"));
+        return Ok(Reply::done(format!("{range} isn't blocklisted")));
     }
     req.mon.change_osdmap(req.wall, |_, inc| inc.ranges.old.push(range));
-    Reply::done(format!("un-blocklisting {range}"))
+    Ok(Reply::done(format!("un-blocklisting {range}")))
 }
 
 /// Until when, and in how many seconds.
@@ -239,7 +230,7 @@ fn change_blocklist(req: &mut Request<'_>, op: &str) -> Reply {
     let op = req.args.text(op).unwrap_or_default();
     match req.args.text("range").as_deref() {
         None => {}
-        Some("range") => return range_blocklist(req, op == "add"),
+        Some("range") => return range_blocklist(req, op == "add").into(),
         Some(other) => return Reply::fail(Errno::EINVAL, format!("{other} is not a range command")),
     }
     let text = req.args.text("addr").unwrap_or_default();

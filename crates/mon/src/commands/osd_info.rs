@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "show all OSD ids",
         module: "osd",
         perm: "r",
-        run: ls,
+        run: |req| ls(req).into(),
     },
     Row {
         sig: "osd getmap name=epoch,type=CephInt,range=0,req=false",
@@ -43,14 +43,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "find osd <id> in the CRUSH map and show its location",
         module: "osd",
         perm: "r",
-        run: find,
+        run: |req| find(req).into(),
     },
     Row {
         sig: "osd metadata name=id,type=CephOsdName,req=false",
         help: "fetch metadata for osd {id} (default all)",
         module: "osd",
         perm: "r",
-        run: metadata,
+        run: |req| metadata(req).into(),
     },
     Row {
         sig: "osd count-metadata name=property,type=CephString",
@@ -127,14 +127,11 @@ fn stat(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, json, text)
 }
 
-fn ls(req: &mut Request<'_>) -> Reply {
-    let map = match map_arg(req) {
-        Ok(map) => map,
-        Err(reply) => return reply,
-    };
+fn ls(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let map = map_arg(req)?;
     let ids: Vec<i32> = map.osds().map(|osd| osd.0).collect();
     let text = || ids.iter().map(|id| format!("{id}\n")).collect();
-    Reply::show(req.args, || json!(ids), text)
+    Ok(Reply::show(req.args, || json!(ids), text))
 }
 
 /// The map of the epoch that the caller names, or the newest.
@@ -168,11 +165,8 @@ fn getmaxosd(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, || json!({"epoch": epoch, "max_osd": max}), text)
 }
 
-fn find(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_arg(req, req.map()) {
-        Ok(osd) => osd,
-        Err(reply) => return reply,
-    };
+fn find(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let osd = osd_arg(req, req.map())?;
     let map = req.map();
     let at = osd.0 as usize;
     let mut out = json!({
@@ -191,7 +185,7 @@ fn find(req: &mut Request<'_>) -> Reply {
     let place: Map<String, Value> =
         map.crush.map().location(osd.0).into_iter().map(|(kind, name)| (kind, name.into())).collect();
     out["crush_location"] = place.into();
-    Reply::json(req.args, out)
+    Ok(Reply::json(req.args, out))
 }
 
 fn metadata_of(req: &Request<'_>, osd: OsdId) -> Value {
@@ -202,16 +196,13 @@ fn metadata_of(req: &Request<'_>, osd: OsdId) -> Value {
     out.into()
 }
 
-fn metadata(req: &mut Request<'_>) -> Reply {
+fn metadata(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let out = if req.args.has("id") {
-        match osd_arg(req, req.map()) {
-            Ok(osd) => metadata_of(req, osd),
-            Err(reply) => return reply,
-        }
+        metadata_of(req, osd_arg(req, req.map())?)
     } else {
         req.map().osds().map(|osd| metadata_of(req, osd)).collect()
     };
-    Reply::json(req.args, out)
+    Ok(Reply::json(req.args, out))
 }
 
 fn count_metadata(req: &mut Request<'_>) -> Reply {

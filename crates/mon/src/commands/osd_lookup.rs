@@ -26,14 +26,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "show OSD ids under bucket <name> in the CRUSH map",
         module: "osd",
         perm: "r",
-        run: ls_tree,
+        run: |req| ls_tree(req).into(),
     },
     Row {
         sig: "osd last-stat-seq name=id,type=CephOsdName",
         help: "get the last pg stats sequence number reported for this osd",
         module: "osd",
         perm: "r",
-        run: last_stat_seq,
+        run: |req| last_stat_seq(req).into(),
     },
     Row {
         sig: "osd blocked-by",
@@ -73,33 +73,27 @@ fn info(req: &mut Request<'_>) -> Reply {
 
 /// The number of the report that an OSD's statistics are from. As in Ceph, nothing where a document is asked for, and 0
 /// for an OSD that has not reported.
-fn last_stat_seq(req: &mut Request<'_>) -> Reply {
-    let osd = match osd_id_arg(req) {
-        Ok(osd) => osd,
-        Err(reply) => return reply,
-    };
-    match req.args.has_format() {
+fn last_stat_seq(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let osd = osd_id_arg(req)?;
+    Ok(match req.args.has_format() {
         true => Reply::default(),
         false => Reply::text(format!("{}\n", req.mon.stats.seq(osd))),
-    }
+    })
 }
 
-fn ls_tree(req: &mut Request<'_>) -> Reply {
-    let map = match map_arg(req) {
-        Ok(map) => map,
-        Err(reply) => return reply,
-    };
+fn ls_tree(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let map = map_arg(req)?;
     let name = req.args.text("name").unwrap_or_default();
     let crush = map.crush.map();
     let Some(id) = crush.id_of(&name) else {
-        return Reply::fail(Errno::ENOENT, format!("\"{name}\" does not exist"));
+        return Err(Reply::fail(Errno::ENOENT, format!("\"{name}\" does not exist")));
     };
     let mut devices = Vec::new();
     crush.devices_below(id, &mut devices);
     devices.sort_unstable();
     devices.dedup();
     devices.retain(|id| map.exists(OsdId(*id)));
-    Reply::show(req.args, || json!(devices), || devices.iter().map(|id| format!("{id}\n")).collect())
+    Ok(Reply::show(req.args, || json!(devices), || devices.iter().map(|id| format!("{id}\n")).collect()))
 }
 
 /// How many peering PGs wait for each OSD.

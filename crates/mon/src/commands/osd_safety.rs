@@ -15,14 +15,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "check whether osd(s) can be safely stopped without reducing immediate data availability",
         module: "osd",
         perm: "r",
-        run: ok_to_stop,
+        run: |req| ok_to_stop(req).into(),
     },
     Row {
         sig: "osd safe-to-destroy name=ids,type=CephString,n=N",
         help: "check whether osd(s) can be safely destroyed without reducing data durability",
         module: "osd",
         perm: "r",
-        run: safe_to_destroy,
+        run: |req| safe_to_destroy(req).into(),
     },
 ];
 
@@ -147,11 +147,8 @@ fn widen(map: &OsdMap, stats: &[PgStat], osds: &mut BTreeSet<OsdId>, max: usize)
     }
 }
 
-fn ok_to_stop(req: &mut Request<'_>) -> Reply {
-    let mut osds = match ids_arg(req) {
-        Ok(osds) => osds,
-        Err(reply) => return reply,
-    };
+fn ok_to_stop(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let mut osds = ids_arg(req)?;
     let max = req.args.int("max").and_then(|max| usize::try_from(max).ok()).unwrap_or(1);
     let (map, stats) = (req.map(), all_stats(req.mon));
     let mut report = StopReport::of(map, &stats, &osds);
@@ -165,17 +162,14 @@ fn ok_to_stop(req: &mut Request<'_>) -> Reply {
     let plain = out.to_string() + "\n";
     let reply = Reply::show(req.args, || out, || plain);
     if bad == 0 {
-        return reply;
+        return Ok(reply);
     }
     let why = format!("unsafe to stop osd(s) at this time ({bad} PGs are or would become offline)");
-    Reply { result: Errno::EBUSY.negated(), ..reply }.with_status(why)
+    Err(Reply { result: Errno::EBUSY.negated(), ..reply }.with_status(why))
 }
 
-fn safe_to_destroy(req: &mut Request<'_>) -> Reply {
-    let osds = match ids_arg(req) {
-        Ok(osds) => osds,
-        Err(reply) => return reply,
-    };
+fn safe_to_destroy(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let osds = ids_arg(req)?;
     let judged = judge(req, &osds);
     if req.args.has_format() {
         // Where a format is asked for, the answer is in the document, not in the result.
@@ -185,9 +179,9 @@ fn safe_to_destroy(req: &mut Request<'_>) -> Reply {
             "missing_stats": judged.missing,
             "stored_pgs": judged.stored,
         });
-        return Reply::json(req.args, out);
+        return Ok(Reply::json(req.args, out));
     }
-    verdict(&judged)
+    Ok(verdict(&judged))
 }
 
 /// OSDs by what can be said of them.

@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "print OSD tree in bucket",
         module: "osd",
         perm: "r",
-        run: tree_from,
+        run: |req| tree_from(req).into(),
     },
 ];
 
@@ -201,16 +201,13 @@ fn tree(req: &mut Request<'_>) -> Reply {
     }
 }
 
-fn tree_from(req: &mut Request<'_>) -> Reply {
-    let map = match map_arg(req) {
-        Ok(map) => map,
-        Err(reply) => return reply,
-    };
+fn tree_from(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let map = map_arg(req)?;
     let name = req.args.text("bucket").unwrap_or_default();
     match map.crush.map().id_of(&name) {
-        Some(id) if id < 0 => show(req, &map, &[id], false),
-        Some(_) => Reply::fail(Errno::EINVAL, format!("\"{name}\" is not a bucket")),
-        None => Reply::fail(Errno::ENOENT, format!("bucket '{name}' does not exist")),
+        Some(id) if id < 0 => Ok(show(req, &map, &[id], false)),
+        Some(_) => Err(Reply::fail(Errno::EINVAL, format!("\"{name}\" is not a bucket"))),
+        None => Err(Reply::fail(Errno::ENOENT, format!("bucket '{name}' does not exist"))),
     }
 }
 

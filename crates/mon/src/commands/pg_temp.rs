@@ -10,28 +10,28 @@ pub(super) const ROWS: &[Row] = &[
         help: "set pg_temp mapping pgid:[<id> [<id>...]] (developers only)",
         module: "osd",
         perm: "rw",
-        run: pg_temp,
+        run: |req| pg_temp(req).into(),
     },
     Row {
         sig: "osd primary-temp name=pgid,type=CephPgid name=id,type=CephOsdName",
         help: "set primary_temp mapping pgid:<id>|-1 (developers only)",
         module: "osd",
         perm: "rw",
-        run: primary_temp,
+        run: |req| primary_temp(req).into(),
     },
     Row {
         sig: "osd rm-primary-temp name=pgid,type=CephPgid",
         help: "clear primary_temp mapping pgid (developers only)",
         module: "osd",
         perm: "rw",
-        run: rm_primary_temp,
+        run: |req| rm_primary_temp(req).into(),
     },
     Row {
         sig: "pg repeer name=pgid,type=CephPgid",
         help: "force a PG to repeer",
         module: "osd",
         perm: "rw",
-        run: repeer,
+        run: |req| repeer(req).into(),
     },
 ];
 
@@ -53,49 +53,38 @@ fn set_temp(req: &mut Request<'_>, pg: PgId, osds: Vec<OsdId>) {
     });
 }
 
-fn pg_temp(req: &mut Request<'_>) -> Reply {
-    let pg = match pg_arg(req, "") {
-        Ok(pg) => pg,
-        Err(reply) => return reply,
-    };
-    let osds: Result<Vec<OsdId>, Reply> =
-        req.args.list("id").iter().map(|text| placed_osd(req.next_map(), text)).collect();
-    let osds = match osds {
-        Ok(osds) => osds,
-        Err(reply) => return reply,
-    };
+fn pg_temp(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let pg = pg_arg(req, "")?;
+    let ids = req.args.list("id");
+    let osds = ids.iter().map(|text| placed_osd(req.next_map(), text)).collect::<Result<Vec<_>, _>>()?;
     if osds.is_empty() {
         set_temp(req, pg, osds);
-        return Reply::done(format!("done cleaning up pg_temp of {pg}"));
+        return Ok(Reply::done(format!("done cleaning up pg_temp of {pg}")));
     }
     let pool = req.next_map().pools.get(&pg.pool);
     let (size, min_size) = pool.map_or((0, 0), |pool| (usize::from(pool.size), usize::from(pool.min_size)));
     if osds.len() < min_size {
         let why = format!("num of osds ({}) < pool min size ({min_size})", osds.len());
-        return Reply::fail(Errno::EINVAL, why);
+        return Err(Reply::fail(Errno::EINVAL, why));
     }
     if osds.len() > size {
         let why = format!("num of osds ({}) > pool size ({size})", osds.len());
-        return Reply::fail(Errno::EINVAL, why);
+        return Err(Reply::fail(Errno::EINVAL, why));
     }
     let shown = crate::format::list(&osds);
     set_temp(req, pg, osds);
-    Reply::done(format!("set {pg} pg_temp mapping to {shown}"))
+    Ok(Reply::done(format!("set {pg} pg_temp mapping to {shown}")))
 }
 
-fn primary_temp(req: &mut Request<'_>) -> Reply {
+fn primary_temp(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let text = req.args.text("id").unwrap_or_default();
-    match pg_arg(req, "").and_then(|pg| Ok((pg, placed_osd(req.next_map(), &text)?))) {
-        Ok((pg, osd)) => set_primary(req, pg, osd),
-        Err(reply) => reply,
-    }
+    let (pg, osd) = (pg_arg(req, "")?, placed_osd(req.next_map(), &text)?);
+    Ok(set_primary(req, pg, osd))
 }
 
-fn rm_primary_temp(req: &mut Request<'_>) -> Reply {
-    match pg_arg(req, "") {
-        Ok(pg) => set_primary(req, pg, OsdId::NONE),
-        Err(reply) => reply,
-    }
+fn rm_primary_temp(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let pg = pg_arg(req, "")?;
+    Ok(set_primary(req, pg, OsdId::NONE))
 }
 
 fn set_primary(req: &mut Request<'_>, pg: PgId, osd: OsdId) -> Reply {
@@ -106,25 +95,22 @@ fn set_primary(req: &mut Request<'_>, pg: PgId, osd: OsdId) -> Reply {
 }
 
 /// Sets another acting set, until the PG asks for the right one: that begins an interval.
-fn repeer(req: &mut Request<'_>) -> Reply {
-    let pg = match pg_arg(req, "'") {
-        Ok(pg) => pg,
-        Err(reply) => return reply,
-    };
+fn repeer(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let pg = pg_arg(req, "'")?;
     let map = req.next_map();
     let now = map.pg_to_up_acting(pg);
     let primary = now.acting_primary;
     if primary == OsdId::NONE {
-        return Reply::fail(Errno::EAGAIN, "pg currently has no primary");
+        return Err(Reply::fail(Errno::EAGAIN, "pg currently has no primary"));
     }
     let another = map.osds().find(|osd| *osd != primary && map.is_up(*osd));
     let wanted = match (now.acting.len() > 1, another) {
         (true, _) => vec![primary],
         (false, Some(another)) => vec![primary, another],
         (false, None) => {
-            return Reply::fail(Errno::EAGAIN, "not enough up OSDs in the cluster to force repeer");
+            return Err(Reply::fail(Errno::EAGAIN, "not enough up OSDs in the cluster to force repeer"));
         }
     };
     set_temp(req, pg, wanted);
-    Reply::done("")
+    Ok(Reply::done(""))
 }

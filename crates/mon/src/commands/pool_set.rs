@@ -19,14 +19,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "set pool parameter <var> to <val>",
         module: "osd",
         perm: "rw",
-        run: set,
+        run: |req| set(req).into(),
     },
     Row {
         sig: "osd pool get name=pool,type=CephPoolname name=var,type=CephChoices,strings=size|min_size|pg_num|pgp_num|crush_rule|hashpspool|nodelete|nopgchange|nosizechange|write_fadvise_dontneed|noscrub|nodeep-scrub|hit_set_type|hit_set_period|hit_set_count|hit_set_fpp|use_gmt_hitset|target_max_objects|target_max_bytes|cache_target_dirty_ratio|cache_target_dirty_high_ratio|cache_target_full_ratio|cache_min_flush_age|cache_min_evict_age|erasure_code_profile|min_read_recency_for_promote|all|min_write_recency_for_promote|fast_read|hit_set_grade_decay_rate|hit_set_search_last_n|scrub_min_interval|scrub_max_interval|deep_scrub_interval|recovery_priority|recovery_op_priority|scrub_priority|compression_mode|compression_algorithm|compression_required_ratio|compression_max_blob_size|compression_min_blob_size|csum_type|csum_min_block|csum_max_block|allow_ec_overwrites|fingerprint_algorithm|pg_autoscale_mode|pg_autoscale_bias|pg_num_min|pg_num_max|target_size_bytes|target_size_ratio|dedup_tier|dedup_chunk_algorithm|dedup_cdc_chunk_size|eio|bulk",
         help: "get pool parameter <var>",
         module: "osd",
         perm: "r",
-        run: get,
+        run: |req| get(req).into(),
     },
 ];
 
@@ -67,26 +67,16 @@ const SIZE_MAX: i64 = 10;
 
 type Refusal = (Errno, String);
 
-fn set(req: &mut Request<'_>) -> Reply {
-    let (id, _, mut pool) = match pending_pool(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn set(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (id, _, mut pool) = pending_pool(req)?;
     let var = req.args.text("var").unwrap_or_default();
     let text = req.args.text("val").unwrap_or_default();
-    match change(req, id, &mut pool, &var, &text) {
-        Ok(()) => {
-            put_pool(req, id, pool);
-            let is_unset = text == "unset" && PoolOptKey::parse(&var).is_some();
-            let what = if is_unset {
-                format!("unset pool {id} {var}")
-            } else {
-                format!("set pool {id} {var} to {text}")
-            };
-            Reply::done(what)
-        }
-        Err((errno, why)) => Reply::fail(errno, why),
-    }
+    change(req, id, &mut pool, &var, &text).map_err(|(errno, why)| Reply::fail(errno, why))?;
+    put_pool(req, id, pool);
+    let is_unset = text == "unset" && PoolOptKey::parse(&var).is_some();
+    let what =
+        if is_unset { format!("unset pool {id} {var}") } else { format!("set pool {id} {var} to {text}") };
+    Ok(Reply::done(what))
 }
 
 fn number(text: &str) -> Result<i64, Refusal> {
@@ -399,13 +389,10 @@ fn all_vars(pool: &PgPool) -> Vec<&str> {
     vars
 }
 
-fn get(req: &mut Request<'_>) -> Reply {
+fn get(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let map = req.map();
-    let (id, name) = match pool_arg(req, map) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
-    let Some(pool) = map.pools.get(&id) else { return Reply::fail(Errno::ENOENT, "no such pool") };
+    let (id, name) = pool_arg(req, map)?;
+    let Some(pool) = map.pools.get(&id) else { return Err(Reply::fail(Errno::ENOENT, "no such pool")) };
     let var = req.args.text("var").unwrap_or_default();
     let vars = if var == "all" { all_vars(pool) } else { vec![var.as_str()] };
     let found: Vec<(&str, Value)> =
@@ -418,11 +405,11 @@ fn get(req: &mut Request<'_>) -> Reply {
         };
         if let Some(kind) = kind {
             let why = format!("pool '{name}' is not a {kind} pool: variable not applicable");
-            return Reply::fail(Errno::EACCES, why);
+            return Err(Reply::fail(Errno::EACCES, why));
         }
-        return Reply::fail(Errno::ENOENT, format!("option '{var}' is not set on pool '{name}'"));
+        return Err(Reply::fail(Errno::ENOENT, format!("option '{var}' is not set on pool '{name}'")));
     }
-    Reply::show(req.args, || values_json(&name, id, &found), || values_text(&found))
+    Ok(Reply::show(req.args, || values_json(&name, id, &found), || values_text(&found)))
 }
 
 fn values_json(name: &str, id: PoolId, found: &[(&str, Value)]) -> Value {

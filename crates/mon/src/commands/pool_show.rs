@@ -23,21 +23,21 @@ pub(super) const ROWS: &[Row] = &[
         help: "obtain stats from all pools, or from specified pool",
         module: "osd",
         perm: "r",
-        run: stats,
+        run: |req| stats(req).into(),
     },
     Row {
         sig: "osd pool get-quota name=pool,type=CephPoolname",
         help: "obtain object or byte limits for pool",
         module: "osd",
         perm: "r",
-        run: get_quota,
+        run: |req| get_quota(req).into(),
     },
     Row {
         sig: "osd pool application get name=pool,type=CephPoolname,req=false name=app,type=CephString,req=false name=key,type=CephString,req=false",
         help: "get value of key of application <app> on pool <poolname>",
         module: "osd",
         perm: "r",
-        run: app_get,
+        run: |req| app_get(req).into(),
     },
 ];
 
@@ -253,15 +253,12 @@ fn ls(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, || json!(names), || names.iter().map(|name| format!("{name}\n")).collect())
 }
 
-fn stats(req: &mut Request<'_>) -> Reply {
+fn stats(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let map = req.map();
     let wanted = req.args.text("pool_name").filter(|name| !name.is_empty());
     let pools: Vec<(PoolId, String)> = match &wanted {
         None => map.pool_name.iter().map(|(id, name)| (*id, name.clone())).collect(),
-        Some(name) => match pool_named(map, name) {
-            Ok(id) => vec![(id, name.clone())],
-            Err(reply) => return reply,
-        },
+        Some(name) => vec![(pool_named(map, name)?, name.clone())],
     };
     let mon = &*req.mon;
     let json = || pools.iter().map(|(id, name)| stats_json(mon, *id, name)).collect();
@@ -290,7 +287,7 @@ fn stats(req: &mut Request<'_>) -> Reply {
         }
         out
     };
-    Reply::show(req.args, json, text)
+    Ok(Reply::show(req.args, json, text))
 }
 
 fn stats_json(mon: &crate::Mon, id: PoolId, name: &str) -> Value {
@@ -305,13 +302,10 @@ fn stats_json(mon: &crate::Mon, id: PoolId, name: &str) -> Value {
     })
 }
 
-fn get_quota(req: &mut Request<'_>) -> Reply {
+fn get_quota(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let map = req.map();
-    let (id, name) = match pool_arg(req, map) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
-    let Some(pool) = map.pools.get(&id) else { return Reply::fail(Errno::ENOENT, "no such pool") };
+    let (id, name) = pool_arg(req, map)?;
+    let Some(pool) = map.pools.get(&id) else { return Err(Reply::fail(Errno::ENOENT, "no such pool")) };
     let sum = req.mon.stats.pool_sum(id);
     let json = || {
         json!({
@@ -340,10 +334,10 @@ fn get_quota(req: &mut Request<'_>) -> Reply {
         );
         format!("quotas for pool '{name}':\n  max objects: {objects}\n  max bytes  : {bytes}\n")
     };
-    Reply::show(req.args, json, text)
+    Ok(Reply::show(req.args, json, text))
 }
 
-fn app_get(req: &mut Request<'_>) -> Reply {
+fn app_get(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let map = req.map();
     if req.args.text("pool").is_none_or(|name| name.is_empty()) {
         let all: Map<String, Value> = map
@@ -351,27 +345,24 @@ fn app_get(req: &mut Request<'_>) -> Reply {
             .iter()
             .map(|(id, p)| (map.pool_name(*id).unwrap_or_default().to_owned(), json!(p.application_metadata)))
             .collect();
-        return Reply::json(req.args, all.into());
+        return Ok(Reply::json(req.args, all.into()));
     }
-    let (id, name) = match pool_arg(req, map) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
-    let Some(pool) = map.pools.get(&id) else { return Reply::fail(Errno::ENOENT, "no such pool") };
+    let (id, name) = pool_arg(req, map)?;
+    let Some(pool) = map.pools.get(&id) else { return Err(Reply::fail(Errno::ENOENT, "no such pool")) };
     let Some(app) = req.args.text("app") else {
-        return Reply::json(req.args, json!(pool.application_metadata));
+        return Ok(Reply::json(req.args, json!(pool.application_metadata)));
     };
     let Some(pairs) = pool.application_metadata.get(&app) else {
-        return Reply::fail(Errno::ENOENT, format!("pool '{name}' has no application '{app}'"));
+        return Err(Reply::fail(Errno::ENOENT, format!("pool '{name}' has no application '{app}'")));
     };
     match req.args.text("key") {
-        None => Reply::json(req.args, json!(pairs)),
+        None => Ok(Reply::json(req.args, json!(pairs))),
         Some(key) => match pairs.get(&key) {
-            Some(value) => Reply::show(req.args, || json!(value), || format!("{value}\n")),
-            None => Reply::fail(
-                Errno::ENOENT,
-                format!("application '{app}' on pool '{name}' does not have key '{key}'"),
-            ),
+            Some(value) => Ok(Reply::show(req.args, || json!(value), || format!("{value}\n"))),
+            None => {
+                let why = format!("application '{app}' on pool '{name}' does not have key '{key}'");
+                Err(Reply::fail(Errno::ENOENT, why))
+            }
         },
     }
 }

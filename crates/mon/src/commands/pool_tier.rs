@@ -15,14 +15,14 @@ pub(super) const ROWS: &[Row] = &[
         help: "add the tier <tierpool> (the second one) to base pool <pool> (the first one)",
         module: "osd",
         perm: "rw",
-        run: add,
+        run: |req| add(req).into(),
     },
     Row {
         sig: "osd tier cache-mode name=pool,type=CephPoolname name=mode,type=CephChoices,strings=writeback|proxy|readproxy|readonly|none name=yes_i_really_mean_it,type=CephBool,req=false",
         help: "specify the caching mode for cache tier <pool>",
         module: "osd",
         perm: "rw",
-        run: cache_mode,
+        run: |req| cache_mode(req).into(),
     },
     Row {
         sig: "osd tier set-overlay name=pool,type=CephPoolname name=overlaypool,type=CephPoolname",
@@ -108,37 +108,29 @@ fn check_tier(
     Ok(())
 }
 
-fn add(req: &mut Request<'_>) -> Reply {
-    let (mut base, mut tier) = match (tier_arg(req, "pool"), tier_arg(req, "tierpool")) {
-        (Ok(base), Ok(tier)) => (base, tier),
-        (Err(reply), _) | (_, Err(reply)) => return reply,
-    };
+fn add(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (mut base, mut tier) = (tier_arg(req, "pool")?, tier_arg(req, "tierpool")?);
     let done = format!("pool '{}' is now (or already was) a tier of '{}'", tier.1, base.1);
     if tier.2.tier_of == base.0 {
-        return Reply::done(done);
+        return Ok(Reply::done(done));
     }
-    if let Err(reply) = check_tier(req.next_map(), &base, &tier) {
-        return reply;
-    }
+    check_tier(req.next_map(), &base, &tier)?;
     let is_forced = req.args.text("force_nonempty").as_deref() == Some("--force-nonempty");
     if req.mon.stats.pool_sum(tier.0).objects > 0 && !is_forced {
         let text = format!("tier pool '{}' is not empty; --force-nonempty to force", tier.1);
-        return Reply::fail(Errno::ENOTEMPTY, text);
+        return Err(Reply::fail(Errno::ENOTEMPTY, text));
     }
     base.2.tiers.insert(tier.0);
     tier.2.tier_of = base.0;
     put_pool(req, base.0, base.2);
     put_pool(req, tier.0, tier.2);
-    Reply::done(done)
+    Ok(Reply::done(done))
 }
 
-fn cache_mode(req: &mut Request<'_>) -> Reply {
-    let (id, name, mut pool) = match pending_pool(req) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
+fn cache_mode(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (id, name, mut pool) = pending_pool(req)?;
     if !pool.is_tier() {
-        return Reply::fail(Errno::EINVAL, format!("pool '{name}' is not a tier"));
+        return Err(Reply::fail(Errno::EINVAL, format!("pool '{name}' is not a tier")));
     }
     let mode = req.args.text("mode").unwrap_or_default();
     pool.cache_mode = match mode.as_str() {
@@ -146,14 +138,14 @@ fn cache_mode(req: &mut Request<'_>) -> Reply {
         "readonly" if req.args.flag("yes_i_really_mean_it") => MODE_READONLY,
         "readonly" => {
             let text = "'readonly' is not a well-supported cache mode and may corrupt your data.  pass --yes-i-really-mean-it to force.";
-            return Reply::fail(Errno::EPERM, text);
+            return Err(Reply::fail(Errno::EPERM, text));
         }
-        "writeback" | "proxy" | "readproxy" => return not_cached(),
-        _ => return Reply::fail(Errno::EINVAL, format!("'{mode}' is not a valid cache mode")),
+        "writeback" | "proxy" | "readproxy" => return Err(not_cached()),
+        _ => return Err(Reply::fail(Errno::EINVAL, format!("'{mode}' is not a valid cache mode"))),
     };
     pool.flags = pool.flags.with(PoolFlags::INCOMPLETE_CLONES, true);
     put_pool(req, id, pool);
-    Reply::done(format!("set cache-mode for pool '{name}' to {mode}"))
+    Ok(Reply::done(format!("set cache-mode for pool '{name}' to {mode}")))
 }
 
 fn not_cached() -> Reply {

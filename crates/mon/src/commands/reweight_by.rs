@@ -10,7 +10,7 @@ use types::{Errno, OsdId, OsdMap, PoolId, WEIGHT_IN, find_option};
 use super::{Reply, Request, Row};
 
 const fn row(sig: &'static str, help: &'static str, perm: &'static str) -> Row {
-    Row { sig, help, module: "osd", perm, run }
+    Row { sig, help, module: "osd", perm, run: |req| run(req).into() }
 }
 
 pub(super) const ROWS: &[Row] = &[
@@ -269,17 +269,11 @@ impl Spread {
     }
 }
 
-fn run(req: &mut Request<'_>) -> Reply {
+fn run(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let prefix = req.args.prefix().trim_start_matches("osd ").to_owned();
     let (is_test, is_by_pg) = (prefix.starts_with("test-"), prefix.ends_with("-pg"));
-    let made = plan(req).and_then(|plan| {
-        let load = if is_by_pg { load_by_pg(req, &plan)? } else { load_by_space(req)? };
-        Ok((plan, load))
-    });
-    let (plan, load) = match made {
-        Ok(made) => made,
-        Err(reply) => return reply,
-    };
+    let plan = plan(req)?;
+    let load = if is_by_pg { load_by_pg(req, &plan)? } else { load_by_space(req)? };
     let average = load.average;
     let overload = average * plan.oload as f64 / 100.0;
     let changes = reweights(req.map(), &plan, load);
@@ -316,12 +310,12 @@ fn run(req: &mut Request<'_>) -> Reply {
     };
     let reply = Reply::show(req.args, json, text);
     if changes.is_empty() {
-        return reply.with_status("no change");
+        return Ok(reply.with_status("no change"));
     }
     if !is_test {
         req.mon.change_osdmap(req.wall, |_, inc| {
             inc.new_weight = changes.iter().map(|(osd, _, new)| (*osd, *new)).collect();
         });
     }
-    reply.with_status(format!("SUCCESSFUL {prefix}"))
+    Ok(reply.with_status(format!("SUCCESSFUL {prefix}")))
 }

@@ -90,15 +90,15 @@ fn osd_repair(req: &mut Request<'_>) -> Reply {
 }
 
 fn pool_scrub(req: &mut Request<'_>) -> Reply {
-    pools(req, Kind::Scrub)
+    pools(req, Kind::Scrub).into()
 }
 
 fn pool_deep_scrub(req: &mut Request<'_>) -> Reply {
-    pools(req, Kind::DeepScrub)
+    pools(req, Kind::DeepScrub).into()
 }
 
 fn pool_repair(req: &mut Request<'_>) -> Reply {
-    pools(req, Kind::Repair)
+    pools(req, Kind::Repair).into()
 }
 
 impl Mon {
@@ -163,15 +163,12 @@ fn osds(req: &mut Request<'_>, kind: Kind) -> Reply {
     Reply::done(format!("instructed osd(s) {} to {}", names.join(","), kind.name()))
 }
 
-fn pools(req: &mut Request<'_>, kind: Kind) -> Reply {
+fn pools(req: &mut Request<'_>, kind: Kind) -> Result<Reply, Reply> {
     let map = req.map();
     let mut pgs = Vec::new();
     for name in req.args.list("who") {
-        match pool_named(map, &name) {
-            Ok(pool) => pgs.extend(map.pgs_of(pool)),
-            Err(reply) => return reply,
-        }
+        pgs.extend(map.pgs_of(pool_named(map, &name)?));
     }
     req.mon.order_scrub(pgs.into_iter(), kind);
-    Reply::default()
+    Ok(Reply::default())
 }
