@@ -87,7 +87,7 @@ pub(crate) fn walk_all(
     prefix: &[u8],
     mut each: impl FnMut(&[u8], Bytes) -> Result<(), Stop>,
 ) -> Result<(), Stop> {
-    view.omap_bring(b"", prefix)?;
+    view.omap_bring(b"", prefix, u64::MAX)?;
     walk(view, prefix, b"", |key, value| each(key, value).map(|()| true))
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn list<T: Decode>(
         return Ok(out);
     }
     if count_max > SHORT_LIST {
-        view.omap_bring(&[prefix, after].concat(), prefix)?;
+        view.omap_bring(&[prefix, after].concat(), prefix, count_max)?;
     }
     walk(view, prefix, after, |key, value| {
         let value = T::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?;

@@ -102,7 +102,7 @@ impl ObjectView for TestView {
         let has_more = all.len() > count_max;
         Ok((all.into_iter().take(count_max).collect(), has_more))
     }
-    fn omap_bring(&mut self, _after: &[u8], prefix: &[u8]) -> Result<(), Stop> {
+    fn omap_bring(&mut self, _after: &[u8], prefix: &[u8], _count_max: u64) -> Result<(), Stop> {
         self.brought.push(Bytes::copy_from_slice(prefix));
         Ok(())
     }

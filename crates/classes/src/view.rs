@@ -95,9 +95,10 @@ pub trait ObjectView {
         prefix: &[u8],
         count_max: usize,
     ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop>;
-    /// Sees to it that all entries with a key greater than `after` that starts with `prefix` are in memory. A method
-    /// that looks at many of them asks for them first: otherwise it would run again for each part of them that is not.
-    fn omap_bring(&mut self, after: &[u8], prefix: &[u8]) -> Result<(), Stop>;
+    /// Sees to it that the entries with a key greater than `after` that starts with `prefix` are in memory, or the
+    /// first `count_max` of them. A method that looks at many of them asks for them before it looks at anything:
+    /// otherwise it would run again, over all of that, for each part of them that is not.
+    fn omap_bring(&mut self, after: &[u8], prefix: &[u8], count_max: u64) -> Result<(), Stop>;
 
     /// Makes the object exist; EEXIST if it does and `exclusive`.
     fn create(&mut self, exclusive: bool) -> Result<(), Stop>;

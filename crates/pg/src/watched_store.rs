@@ -11,6 +11,9 @@ use codec::Payload;
 use store::{Cached, Completion, MemStore, NotCached, ObjectMeta, ObjectStore, StoreUsage};
 use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction, TxnOp};
 
+/// What a page takes.
+const PAGE_BYTES: u64 = 16 << 10;
+
 /// Counts what of omap it is asked for, and what is held of it.
 pub(crate) struct WatchedStore {
     store: MemStore,
@@ -137,11 +140,26 @@ impl ObjectStore for WatchedStore {
         self.omap_read.set(self.omap_read.get() + found.len());
         Ok(found)
     }
-    /// All that is missing is named by the object.
-    fn lacks_omap(&self, coll: CollId, o: &HObject, _: Bound<&[u8]>, _: &[u8]) -> Option<NotCached> {
+    /// All that is missing is named by the object. Each entry has a page of its own.
+    fn omap_bytes(
+        &self,
+        coll: CollId,
+        o: &HObject,
+        from: Bound<&[u8]>,
+        prefix: &[u8],
+        pages_max: usize,
+        _bytes_max: u64,
+    ) -> Result<u64, NotCached> {
+        if !self.is_paged {
+            return Ok(0);
+        }
         let wanted = NotCached::Index { coll, object: o.clone(), omap: None };
-        let is_held = !self.is_paged || self.held.values().any(|held| *held == wanted);
-        (!is_held).then_some(wanted)
+        if !self.held.values().any(|held| *held == wanted) {
+            return Err(wanted);
+        }
+        let entries = self.store.omap_range(coll, o, from, usize::MAX)?;
+        let pages = entries.iter().take_while(|(key, _)| key.starts_with(prefix)).take(pages_max);
+        Ok(pages.count() as u64 * PAGE_BYTES)
     }
     fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, NotCached> {
         self.store.list(coll, from, count_max)

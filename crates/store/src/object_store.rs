@@ -210,16 +210,21 @@ pub trait ObjectStore {
         count_max: usize,
     ) -> Result<Vec<(Bytes, Bytes)>, NotCached>;
 
-    /// What is missing of the omap entries from `from` on that start with `prefix`: a caller that reads all of them in
-    /// parts has it loaded first, as it would begin anew for each part.
-    fn lacks_omap(
+    /// What the pages of the index take on the device, about, that have the omap entries from `from` on that start with
+    /// `prefix`; or what is missing of them. A caller that reads all of them in parts has them loaded first, as it
+    /// would begin anew for each part. `from` has the prefix or lies before it. Looks at `pages_max` pages at most, and
+    /// up to the one with which they take more than `bytes_max`: that one may be missing. 0 where no entry has to be
+    /// loaded.
+    fn omap_bytes(
         &self,
         _coll: CollId,
         _object: &HObject,
         _from: Bound<&[u8]>,
         _prefix: &[u8],
-    ) -> Option<NotCached> {
-        None
+        _pages_max: usize,
+        _bytes_max: u64,
+    ) -> Result<u64, NotCached> {
+        Ok(0)
     }
 
     /// Up to `count_max` objects of the collection from `from` on (inclusive), in order.

@@ -15,6 +15,7 @@ use types::{CollId, HObject};
 
 use super::{
     Index, Key, KeyRef, OMAP_BYTES, ONODE_BYTES, Objects, is_resident,
+    node::Page,
     packed::Packed,
     page::{Entry, Value, decode_entry, open_page},
 };
@@ -214,20 +215,48 @@ impl Index {
         !page.is_loaded
     }
 
-    /// A key of each page that is not in memory and may have entries from `from` on that `is_within` says count: it
-    /// is asked with the first key of each page but the first one, and says where the range ends.
+    /// The pages that may have entries from `from` on that `is_within` says count, none if all entries are in memory by
+    /// themselves: it is asked with the first key of each page but the first one, and says where the range ends.
+    fn pages_in<'a>(
+        &'a self,
+        from: &'a Key,
+        is_within: impl Fn(&Key) -> bool + 'a,
+    ) -> impl Iterator<Item = (Key, &'a Page)> + 'a {
+        let pages = self.directory.pages_from(from).filter(move |_| !self.directory.is_whole());
+        let pages = pages.take_while(move |(first, _)| first <= from || is_within(first));
+        pages.inspect(|(_, page)| page.is_used.set(true))
+    }
+
+    /// A key of each of the pages in a range, as [`Index::pages_in`] has it, that is not in memory.
     pub(crate) fn absent_in<'a>(
         &'a self,
         from: &'a Key,
         is_within: impl Fn(&Key) -> bool + 'a,
     ) -> impl Iterator<Item = Key> + 'a {
-        let pages = self.directory.pages_from(from).filter(move |_| !self.directory.is_whole());
-        let pages = pages.take_while(move |(first, _)| first <= from || is_within(first));
-        let absent = pages.filter(|(_, page)| {
-            page.is_used.set(true);
-            !page.is_loaded
-        });
+        let absent = self.pages_in(from, is_within).filter(|(_, page)| !page.is_loaded);
         absent.map(move |(first, _)| first.max(from.clone()))
+    }
+
+    /// What the first `pages_max` pages in a range take on the device, up to the one with which that is more than
+    /// `bytes_max`; or a key of the first one before it that is not in memory.
+    pub(crate) fn bytes_in(
+        &self,
+        from: &Key,
+        is_within: impl Fn(&Key) -> bool,
+        pages_max: usize,
+        bytes_max: u64,
+    ) -> Result<u64, Key> {
+        let mut bytes = 0;
+        for (first, page) in self.pages_in(from, is_within).take(pages_max) {
+            bytes += u64::from(page.place.blob.bytes);
+            if bytes > bytes_max {
+                break;
+            }
+            if !page.is_loaded {
+                return Err(first.max(from.clone()));
+            }
+        }
+        Ok(bytes)
     }
 
     /// As `absent_in`, for pages with objects' own entries: those with nothing but one object's omap are passed over.

@@ -7,7 +7,7 @@ use types::{CollId, HObject};
 
 use super::{Store, deferred::Listing, moves::mark};
 use crate::{
-    NotCached,
+    NotCached, ObjectStore,
     index::{Key, Value},
     onode::Onode,
 };
@@ -22,7 +22,7 @@ impl From<Key> for NotCached {
 type Pair = (Bytes, Bytes);
 
 /// Where omap entries from a key on begin.
-fn omap_place(coll: CollId, object: &HObject, from: Bound<&[u8]>) -> Key {
+pub(super) fn omap_place(coll: CollId, object: &HObject, from: Bound<&[u8]>) -> Key {
     let first = match from {
         Bound::Included(key) | Bound::Excluded(key) => Bytes::copy_from_slice(key),
         Bound::Unbounded => Bytes::new(),
@@ -31,7 +31,7 @@ fn omap_place(coll: CollId, object: &HObject, from: Bound<&[u8]>) -> Key {
 }
 
 impl Store {
-    fn is_waited_for(&self, coll: CollId, object: &HObject) -> bool {
+    pub(super) fn is_waited_for(&self, coll: CollId, object: &HObject) -> bool {
         !self.waiting.is_empty() && self.waiting.changes(coll, object)
     }
 
@@ -85,30 +85,6 @@ impl Store {
         Ok(found)
     }
 
-    /// What is missing of all omap entries with a prefix from a key on, which has the prefix or lies before it. A
-    /// caller that wants all of them learns it before any entry is looked at: else it would look in vain, once for each
-    /// missing page.
-    pub(super) fn absent_omap(
-        &self,
-        coll: CollId,
-        object: &HObject,
-        from: Bound<&[u8]>,
-        prefix: &[u8],
-    ) -> Option<NotCached> {
-        if self.index.directory.is_whole() && self.waiting.is_empty() {
-            return None;
-        }
-        let start = omap_place(coll, object, from);
-        if self.is_waited_for(coll, object) {
-            return Some(start.into());
-        }
-        let is_before_end = |omap: &Bytes| **omap < *prefix || omap.starts_with(prefix);
-        let is_within = |first: &Key| {
-            first.coll == coll && first.object == *object && first.omap.as_ref().is_none_or(is_before_end)
-        };
-        self.index.absent_in(&start, is_within).next().map(NotCached::from)
-    }
-
     /// Omap entries from a key on.
     pub(super) fn omap_from(
         &self,
@@ -117,10 +93,9 @@ impl Store {
         from: Bound<&[u8]>,
         count_max: usize,
     ) -> Result<Vec<Pair>, NotCached> {
-        if count_max == usize::MAX
-            && let Some(missing) = self.absent_omap(coll, object, from, b"")
-        {
-            return Err(missing);
+        if count_max == usize::MAX {
+            // Else the caller would look in vain, once for each missing page.
+            self.omap_bytes(coll, object, from, b"", usize::MAX, u64::MAX)?;
         }
         let omap = self.index.omap(coll, object).into_iter();
         let range = omap.flat_map(|omap| omap.range(from, Bound::Unbounded));

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use codec::{BLOCK_BYTES, Payload, crc32c, crc32c_of_blocks};
 use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 
-use super::{Store, data_reads::DataRead};
+use super::{Store, data_reads::DataRead, index_read::omap_place};
 use crate::{
     Cached, Completion, DeviceError, DeviceWaits, MemoryUse, MetaWith, NotCached, ObjectMeta, ObjectStore,
     ReadError, StoreUsage, cache::Retention, device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
@@ -396,14 +396,27 @@ impl ObjectStore for Store {
         self.omap_from(coll, object, from, count_max)
     }
 
-    fn lacks_omap(
+    fn omap_bytes(
         &self,
         coll: CollId,
         object: &HObject,
         from: Bound<&[u8]>,
         prefix: &[u8],
-    ) -> Option<NotCached> {
-        self.absent_omap(coll, object, from, prefix)
+        pages_max: usize,
+        bytes_max: u64,
+    ) -> Result<u64, NotCached> {
+        if self.index.directory.is_whole() && self.waiting.is_empty() {
+            return Ok(0);
+        }
+        let start = omap_place(coll, object, from);
+        if self.is_waited_for(coll, object) {
+            return Err(start.into());
+        }
+        let is_before_end = |omap: &Bytes| **omap < *prefix || omap.starts_with(prefix);
+        let is_within = |first: &Key| {
+            first.coll == coll && first.object == *object && first.omap.as_ref().is_none_or(is_before_end)
+        };
+        Ok(self.index.bytes_in(&start, is_within, pages_max, bytes_max)?)
     }
 
     fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, NotCached> {

@@ -71,8 +71,8 @@ fn bring(view: &mut dyn ObjectView, image_count: usize) -> Result<(), Stop> {
     /// So few, that a method may run again for each.
     const FEW: usize = 64;
     if image_count > FEW {
-        view.omap_bring(b"", LOCAL)?;
-        view.omap_bring(b"", REMOTE)?;
+        view.omap_bring(b"", LOCAL, u64::MAX)?;
+        view.omap_bring(b"", REMOTE, u64::MAX)?;
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use codec::{Codec, Decode, Encode, Features};
 use messages::{OpCode, OsdOp};
-use store::NotCached;
-use types::{Errno, SnapId, UTime};
+use store::{NotCached, ObjectStore};
+use types::{Errno, SnapId, Token, UTime};
 
 use super::bench::{Bench, call, copy_data, encoded, plain};
 use crate::{
@@ -114,6 +114,27 @@ fn a_method_that_looks_at_many_entries_has_them_loaded_first() {
     // A short list looks for itself.
     let Err(Blocked::NotCached(other)) = run(vec![list(5)]) else { panic!("the omap has to be loaded") };
     assert_ne!(other, missing);
+}
+
+/// What is loaded stays in memory until the request ends.
+#[test]
+fn a_method_has_no_more_loaded_than_a_request_may_read() {
+    let mut bench = Bench::new();
+    // Each with a page of its own: more than 512 MiB.
+    let all = (0..33_000).map(|at| (Bytes::from(format!("metadata_{at:05}")), Bytes::new()));
+    assert_eq!(bench.result(vec![encoded(OpCode::OMAPSETVALS, all.collect::<BTreeMap<_, _>>())]), 0);
+    let mut store = WatchedStore::paged(bench.store.clone());
+    let list =
+        |count: u64| call("rbd", "metadata_list", &(Bytes::new(), count).to_bytes(Features::default()));
+    let request = |ops| bench.request("o", SnapId::HEAD, ops);
+    let missing = NotCached::Index { coll: bench.ctx.coll, object: Bench::object("o"), omap: None };
+    store.load(Token(1), missing);
+    let refused = execute(&store, &bench.ctx, &request(vec![list(u64::MAX)]));
+    assert_eq!(refused.err(), Some(Blocked::Refused(Errno::EMSGSIZE)));
+    assert_eq!(store.omap_read.get(), 0);
+    // Of a list that ends earlier, no more is loaded than it may have.
+    let short = execute(&store, &bench.ctx, &request(vec![list(2_000)]));
+    assert!(matches!(short, Err(Blocked::NotCached(_))), "{short:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use classes::{CallContext, ObjectStat, ObjectView, Stop};
 use codec::Payload;
 use types::{EntityAddr, EntityNum, Errno, Mutation, SnapId};
 
-use super::{Piece, View, omap::Omap};
+use super::{OUTPUT_BYTES_MAX, Piece, View, omap::Omap};
 use crate::exec::object_info::USER_XATTR;
 
 /// `osd_max_attr_name_len`, of what clients and class methods set.
@@ -294,10 +294,17 @@ impl ObjectView for View<'_> {
         }
     }
 
-    fn omap_bring(&mut self, after: &[u8], prefix: &[u8]) -> Result<(), Stop> {
+    /// Counts what it brings, too: that stays in memory until the request ends, whatever of it the method looks at. If
+    /// that is too much, nothing more is brought.
+    fn omap_bring(&mut self, after: &[u8], prefix: &[u8], count_max: u64) -> Result<(), Stop> {
         let Some(base) = self.base.as_ref().filter(|_| !self.omap.is_new()) else { return Ok(()) };
-        let missing = self.store.lacks_omap(self.coll, base, begin_of(after, prefix), prefix);
-        self.need(missing.map_or(Ok(()), Err))
+        // The first page may have nothing but entries before, and each of the others has an entry at least.
+        let pages_max = usize::try_from(count_max.saturating_add(1)).unwrap_or(usize::MAX);
+        let left = OUTPUT_BYTES_MAX.saturating_sub(self.output_bytes);
+        let from = begin_of(after, prefix);
+        let result = self.store.omap_bytes(self.coll, base, from, prefix, pages_max, left);
+        let bytes = self.need(result)?;
+        self.spend(bytes)
     }
 
     fn create(&mut self, exclusive: bool) -> Result<(), Stop> {

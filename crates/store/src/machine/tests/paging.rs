@@ -367,17 +367,24 @@ fn what_is_missing_of_omap_entries_with_a_prefix_is_known_without_reading_them()
     store.unmount_after(&mut disk, &mut rng);
     let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
     let (c, o) = (coll(0), object(0));
-    let lacks = |store: &Store, from: &[u8]| store.lacks_omap(c, &o, Bound::Excluded(from), b"b_");
+    let bytes = |store: &Store, from: &[u8], pages_max: usize, bytes_max: u64| {
+        store.omap_bytes(c, &o, Bound::Excluded(from), b"b_", pages_max, bytes_max)
+    };
+    // Of a page that is more than the caller wants nothing is loaded.
+    assert!(bytes(&store, b"b_", usize::MAX, 10).is_ok_and(|bytes| bytes > 10));
     let mut loads = 0;
-    while let Some(missing) = lacks(&store, b"b_") {
+    while let Err(missing) = bytes(&store, b"b_", usize::MAX, u64::MAX) {
         let NotCached::Index { omap: Some(omap), .. } = &missing else { panic!("{missing:?}") };
         assert!(omap.starts_with(b"b_"), "{omap:?}");
         loads += 1;
+        assert_eq!(bytes(&store, b"b_", loads as usize, u64::MAX), Err(missing.clone()));
         store.load(Token(100 + loads), missing);
         settle(&mut store, &mut disk, &mut rng);
+        assert!(bytes(&store, b"b_", loads as usize, u64::MAX).is_ok());
     }
     assert!(loads > 10, "{loads}");
-    assert_eq!(lacks(&store, b"b_100"), None);
+    let all = bytes(&store, b"b_", usize::MAX, u64::MAX).unwrap();
+    assert!(bytes(&store, b"b_100", usize::MAX, u64::MAX).is_ok_and(|bytes| 0 < bytes && bytes < all));
     for at in 0..200 {
         assert_eq!(store.omap_get(c, &o, &key('b', at)), Ok(Some(data(at))));
     }
