@@ -9,7 +9,7 @@ use types::Errno;
 use crate::{ObjectView, Stop};
 
 /// A list of more entries has those that it may look at brought first. Clients ask for as many at a time, or for all.
-const SHORT_LIST: u64 = 1024;
+pub(crate) const SHORT_LIST: u64 = 1024;
 /// Entries read at a time while walking through a prefix.
 const PAGE: usize = 64;
 

@@ -16,10 +16,12 @@ pub(crate) struct TestView {
     pub(crate) data: Vec<u8>,
     pub(crate) xattrs: BTreeMap<Bytes, Bytes>,
     pub(crate) omap: BTreeMap<Bytes, Bytes>,
-    /// The omap would have to be loaded first.
+    /// The omap has to be loaded first: what a method has brought is there when it runs again.
     pub(crate) is_omap_absent: bool,
     /// Prefixes whose entries methods had brought.
     pub(crate) brought: Vec<Bytes>,
+    /// How often omap entries were read.
+    pub(crate) omap_reads: usize,
     pub(crate) watchers: Vec<(EntityNum, EntityAddr)>,
     pub(crate) header: Bytes,
     /// References to any chunk.
@@ -29,6 +31,11 @@ pub(crate) struct TestView {
 }
 
 impl TestView {
+    /// False if the entries with a prefix have to be loaded first.
+    fn has_omap(&self, prefix: &[u8]) -> bool {
+        !self.is_omap_absent || self.brought.iter().any(|brought| prefix.starts_with(brought))
+    }
+
     /// Calls a method by name; on an error nothing is changed, as in an OSD.
     pub(crate) fn call(&mut self, class: &str, name: &str, input: impl Into<Bytes>) -> Result<Bytes, Errno> {
         let method = registry::find(class.as_bytes(), name.as_bytes()).expect("the method exists");
@@ -73,10 +80,8 @@ impl ObjectView for TestView {
         Ok(self.header.clone())
     }
     fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop> {
-        if self.is_omap_absent {
-            return Err(Stop::Missing);
-        }
-        Ok(self.omap.get(key).cloned())
+        self.omap_reads += 1;
+        if self.has_omap(key) { Ok(self.omap.get(key).cloned()) } else { Err(Stop::Missing) }
     }
     fn chunk_references(&mut self, _oid: &[u8]) -> Result<i32, Stop> {
         Ok(self.chunk_references)
@@ -93,6 +98,10 @@ impl ObjectView for TestView {
         prefix: &[u8],
         count_max: usize,
     ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
+        self.omap_reads += 1;
+        if !self.has_omap(prefix) {
+            return Err(Stop::Missing);
+        }
         let all: Vec<_> = self
             .omap
             .iter()
@@ -103,8 +112,9 @@ impl ObjectView for TestView {
         Ok((all.into_iter().take(count_max).collect(), has_more))
     }
     fn omap_bring(&mut self, _after: &[u8], prefix: &[u8], _count_max: u64) -> Result<(), Stop> {
+        let is_here = self.has_omap(prefix);
         self.brought.push(Bytes::copy_from_slice(prefix));
-        Ok(())
+        if is_here { Ok(()) } else { Err(Stop::Missing) }
     }
     fn create(&mut self, exclusive: bool) -> Result<(), Stop> {
         if self.exists && exclusive {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, find, input, next, optional, output, read, remove, walk, walk_all, write},
+    keys::{SHORT_LIST, check_exists, find, input, next, optional, output, read, remove, walk, write},
 };
 
 const LOCAL: &[u8] = b"status_global_";
@@ -66,15 +66,10 @@ fn status_of(
     Ok(is_there.then_some(Status { local, remotes }))
 }
 
-/// Has the statuses brought, if those of many images are looked at: they may be anywhere among all.
-fn bring(view: &mut dyn ObjectView, image_count: usize) -> Result<(), Stop> {
-    /// So few, that a method may run again for each.
-    const FEW: usize = 64;
-    if image_count > FEW {
-        view.omap_bring(b"", LOCAL, u64::MAX)?;
-        view.omap_bring(b"", REMOTE, u64::MAX)?;
-    }
-    Ok(())
+/// Has all statuses brought: those of some images may be anywhere among them.
+fn bring(view: &mut dyn ObjectView) -> Result<(), Stop> {
+    view.omap_bring(b"", LOCAL, u64::MAX)?;
+    view.omap_bring(b"", REMOTE, u64::MAX)
 }
 
 /// Removes all sites' statuses of an image.
@@ -134,8 +129,11 @@ pub(in crate::rbd) fn mirror_image_status_list(
     let (after, count_max): (Bytes, u64) = input(bytes)?;
     check_exists(view)?;
     let watchers = watchers(view);
+    // For the statuses of a short list the method may run again: they may be few of very many.
+    if count_max > SHORT_LIST {
+        bring(view)?;
+    }
     let images = images(view, &after, count_max)?;
-    bring(view, images.len())?;
     let mut statuses: BTreeMap<Bytes, Status> = BTreeMap::new();
     for (id, image) in &images {
         if let Some(status) = status_of(view, &image.global_id, &watchers)? {
@@ -185,8 +183,8 @@ pub(in crate::rbd) fn mirror_image_status_get_summary(
     let uuids = senders().map(|peer| peer.mirror_uuid.clone()).collect();
     let watchers = watchers(view);
     let mut counts: BTreeMap<u8, i32> = BTreeMap::new();
+    bring(view)?;
     let images = images(view, b"", u64::MAX)?;
-    bring(view, images.len())?;
     for image in images.values() {
         let status = status_of(view, &image.global_id, &watchers)?.unwrap_or_default();
         *counts.entry(summary_of(&status, way, &uuids)).or_default() += 1;
@@ -201,13 +199,14 @@ pub(in crate::rbd) fn mirror_image_status_remove_down(
 ) -> Result<Bytes, Stop> {
     let watchers = watchers(view);
     let mut down = Vec::new();
+    bring(view)?;
     for prefix in [LOCAL, REMOTE] {
-        walk_all(view, prefix, |rest, value| {
+        walk(view, prefix, b"", |rest, value| {
             let kept = KeptStatus::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?;
             if !watchers.contains(&(kept.origin, kept.addr)) {
                 down.push([prefix, rest].concat());
             }
-            Ok(())
+            Ok(true)
         })?;
     }
     down.iter().try_for_each(|key| remove(view, key))?;
@@ -237,8 +236,8 @@ pub(in crate::rbd) fn mirror_image_instance_list(
     let (after, count_max): (Bytes, u64) = next(&mut reader)?;
     check_exists(view)?;
     let mut instances: BTreeMap<Bytes, Instance> = BTreeMap::new();
+    view.omap_bring(b"", LOCAL, u64::MAX)?;
     let images: BTreeMap<Bytes, Image> = images(view, &after, u64::MAX)?;
-    bring(view, images.len())?;
     for (id, image) in images {
         if instances.len() as u64 >= count_max {
             break;

@@ -200,18 +200,30 @@ fn what_is_said_of_many_images_is_brought_before_it_is_looked_at() {
         view.call("rbd", "mirror_image_set", bytes((format!("i{at}"), image))).unwrap();
     }
     let brought = |view: &mut TestView, name: &str, input: Bytes| {
-        view.brought.clear();
-        view.call("rbd", name, input).unwrap();
-        std::mem::take(&mut view.brought)
+        view.is_omap_absent = true;
+        let method = registry::find(b"rbd", name.as_bytes()).unwrap();
+        let mut brought = BTreeSet::new();
+        loop {
+            view.omap_reads = 0;
+            let result = (method.run)(view, &input);
+            brought.extend(view.brought.iter().cloned());
+            if result != Err(Stop::Missing) {
+                (view.is_omap_absent, view.brought) = (false, Vec::new());
+                return result.map(|_| brought.into_iter().collect::<Vec<_>>()).unwrap();
+            }
+            assert_eq!(view.omap_reads, 0, "{name} has looked at something in vain");
+        }
     };
-    let statuses = ["status_global_", "remote_status_global_"];
+    let (images, own, others) = ("image_", "status_global_", "remote_status_global_");
     let list = |count: u64| bytes((String::new(), count));
-    assert_eq!(brought(&mut view, "mirror_image_status_list", list(64)), [""; 0]);
-    assert_eq!(brought(&mut view, "mirror_image_status_list", list(65)), statuses);
-    assert_eq!(brought(&mut view, "mirror_image_status_remove_down", Bytes::new()), statuses);
-    let all = [&["image_"], &statuses[..]].concat();
-    assert_eq!(brought(&mut view, "mirror_image_status_get_summary", Bytes::new()), all);
-    assert_eq!(brought(&mut view, "mirror_image_instance_list", list(1)), all);
-    assert_eq!(brought(&mut view, "mirror_image_list", list(1_024)), [""; 0]);
-    assert_eq!(brought(&mut view, "mirror_image_list", list(1_025)), ["image_"]);
+    let summary = "mirror_image_status_get_summary";
+    assert_eq!(brought(&mut view, "mirror_image_status_list", list(1_025)), [images, others, own]);
+    assert_eq!(brought(&mut view, "mirror_image_status_remove_down", Bytes::new()), [others, own]);
+    assert_eq!(brought(&mut view, summary, Bytes::new()), [images, others, own]);
+    assert_eq!(brought(&mut view, "mirror_image_instance_list", list(1)), [images, own]);
+    assert_eq!(brought(&mut view, "mirror_image_list", list(1_025)), [images]);
+    for name in ["mirror_image_status_list", "mirror_image_list"] {
+        view.call("rbd", name, list(1_024)).unwrap();
+        assert_eq!(view.brought, [""; 0], "a short list is looked for");
+    }
 }
