@@ -13,6 +13,8 @@ use crate::{Ctx, Pg, pg::Pending};
 /// What any request may keep while it loads more, in bytes. Requests of RBD and others that are not made to be large
 /// take less.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
+/// What a part of the index counts: about a page, as the store reads it.
+const INDEX_BYTES: u64 = 16 << 10;
 
 /// Lets go of what was loaded for a request that waits for something else now, maybe for long, if that is much: it is
 /// loaded again when the request runs. The slot goes, too, as what the request waits for may need one itself.
@@ -35,19 +37,20 @@ impl Pg {
         missing: NotCached,
         ctx: &mut Ctx<'_>,
     ) {
-        if let NotCached::Data { len, .. } = &missing {
-            let kept = waiting.loaded_bytes;
-            waiting.loaded_bytes = kept.saturating_add(*len);
-            if kept > 0 && waiting.loaded_bytes > KEPT_BYTES_MAX && waiting.read_slot.is_none() {
-                waiting.read_slot = ctx.reading.take();
-                if waiting.read_slot.is_none() {
-                    let_go(&mut waiting, ctx);
-                    let load = self.put_aside(head, waiting);
-                    self.ops.readers.push_back((head.clone(), load));
-                    return ctx.reading.wait(self.pgid);
-                }
+        if waiting.loaded_bytes > KEPT_BYTES_MAX && waiting.read_slot.is_none() {
+            waiting.read_slot = ctx.reading.take();
+            if waiting.read_slot.is_none() {
+                let_go(&mut waiting, ctx);
+                let load = self.put_aside(head, waiting);
+                self.ops.readers.push_back((head.clone(), load));
+                return ctx.reading.wait(self.pgid);
             }
         }
+        let bytes = match &missing {
+            NotCached::Data { len, .. } => *len,
+            NotCached::Index { .. } => INDEX_BYTES,
+        };
+        waiting.loaded_bytes = waiting.loaded_bytes.saturating_add(bytes);
         let load = self.put_aside(head, waiting);
         let wanted = missing.object().clone();
         let token = self.token(Pending::OpLoad { head: head.clone(), load, wanted });
@@ -125,11 +128,26 @@ mod tests {
         NotCached::Data { coll: world.pg.coll, object: world.object(1), offset: 0, len }
     }
 
+    fn index(world: &World) -> NotCached {
+        NotCached::Index { coll: world.pg.coll, object: world.object(1), omap: Some("k".into()) }
+    }
+
     /// So many requests load this much twice. What is held of the first loads while the second ones are under way.
     fn load_twice(world: &mut World, store: &mut WatchedStore, count: u64, len: u64) -> usize {
+        let both = [data(world, len), data(world, len)];
+        load_both(world, store, count, both)
+    }
+
+    /// So many requests load one and then the other.
+    fn load_both(
+        world: &mut World,
+        store: &mut WatchedStore,
+        count: u64,
+        [first, second]: [NotCached; 2],
+    ) -> usize {
         let head = world.object(1);
         for tid in 1..=count {
-            let (waiting, first, second) = (reader(world, tid), data(world, len), data(world, len));
+            let (waiting, first, second) = (reader(world, tid), first.clone(), second.clone());
             world.act_on(store, |pg, ctx| pg.load_for(&head, waiting, first, ctx));
             let Some(Completion::Loaded(token, _)) = store.loaded.pop_back() else { panic!("a load") };
             world.act_on(store, |pg, ctx| {
@@ -178,6 +196,48 @@ mod tests {
         let mut world = World::active();
         let mut store = cold(&mut world);
         assert_eq!(load_twice(&mut world, &mut store, 9, KEPT_BYTES_MAX / 2), 9);
+        assert_eq!(world.reading.taken(), 0);
+        finish_loads(&mut world, &mut store);
+        assert_eq!((answered(&mut world), store.held_count()), (9, 0));
+    }
+
+    /// As where a request reads data, and behind that many omap entries, of which each has to be loaded.
+    #[test]
+    fn few_requests_keep_much_while_they_load_parts_of_the_index() {
+        let mut world = World::active();
+        let mut store = cold(&mut world);
+        let both = [data(&world, LARGE), index(&world)];
+        assert_eq!(load_both(&mut world, &mut store, 9, both), 4);
+        assert_eq!(world.reading.taken(), 4);
+        finish_loads(&mut world, &mut store);
+        while world.reading.next_turn().is_some() {
+            world.act_on(&mut store, |pg, ctx| pg.handle(Event::ReadTurn, ctx));
+        }
+        assert_eq!((answered(&mut world), store.held_count(), world.reading.taken()), (9, 0, 0));
+    }
+
+    #[test]
+    fn parts_of_the_index_count_where_they_are_many() {
+        let mut world = World::active();
+        let mut store = cold(&mut world);
+        let (head, part) = (world.object(1), index(&world));
+        let mut load = |count: u64| {
+            let mut waiting = reader(&world, count);
+            waiting.loaded_bytes = (count - 1) * INDEX_BYTES;
+            let part = part.clone();
+            world.act_on(&mut store, |pg, ctx| pg.load_for(&head, waiting, part, ctx));
+            world.reading.taken()
+        };
+        let most = KEPT_BYTES_MAX / INDEX_BYTES + 1;
+        assert_eq!((load(1), load(most), load(most + 1)), (0, 0, 1));
+    }
+
+    #[test]
+    fn a_large_read_needs_no_slot_for_the_entry_of_its_object() {
+        let mut world = World::active();
+        let mut store = cold(&mut world);
+        let both = [index(&world), data(&world, LARGE)];
+        assert_eq!(load_both(&mut world, &mut store, 9, both), 9);
         assert_eq!(world.reading.taken(), 0);
         finish_loads(&mut world, &mut store);
         assert_eq!((answered(&mut world), store.held_count()), (9, 0));
