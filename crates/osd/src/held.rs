@@ -17,6 +17,8 @@ impl Osd {
             ("clients' ops", self.admission.requests.ops()),
             ("bytes of clients' ops", self.admission.requests.bytes()),
             ("slots of copies", self.admission.copying.taken()),
+            ("slots of large reads", self.admission.reading.taken()),
+            ("requests that wait for a slot to read", self.admission.reading.waiting() as u64),
             ("notifications", self.admission.notifying.ops()),
             ("bytes of notifications", self.admission.notifying.bytes()),
             ("messages that wait for a map", self.waiting.len() as u64),

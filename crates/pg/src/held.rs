@@ -47,6 +47,7 @@ impl Pg {
         let kinds = [
             ("events of the store", self.pending.len()),
             ("ops", self.ops.count()),
+            ("requests that wait for a slot to read", self.ops.reader_count()),
             ("backoffs", self.backoffs.session_count()),
             ("copies of objects", self.copies.count()),
             ("requests passed on", self.proxies.count()),

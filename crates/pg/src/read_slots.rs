@@ -43,15 +43,19 @@ impl ReadSlots {
     }
 
     /// How many are taken.
-    #[cfg(test)]
-    pub(crate) fn taken(&self) -> u64 {
+    pub fn taken(&self) -> u64 {
         self.slots.taken()
+    }
+
+    /// How many requests wait for one, those included that have ended meanwhile.
+    pub fn waiting(&self) -> usize {
+        self.waiting.borrow().len()
     }
 }
 
 impl fmt::Debug for ReadSlots {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadSlots({} taken, {} waiting)", self.slots.taken(), self.waiting.borrow().len())
+        write!(f, "ReadSlots({} taken, {} waiting)", self.taken(), self.waiting())
     }
 }
 

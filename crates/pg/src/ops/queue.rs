@@ -195,6 +195,11 @@ impl Ops {
         self.objects.len() + self.early.len() + self.in_flight.len()
     }
 
+    /// Requests that wait for a slot to load more, those included that have ended meanwhile.
+    pub(crate) fn reader_count(&self) -> usize {
+        self.readers.len()
+    }
+
     /// Changes that no client asked for and that are not durable everywhere.
     pub(crate) fn unasked_in_flight(&self) -> usize {
         self.in_flight.iter().filter(|change| change.reqid == ReqId::default()).count()
