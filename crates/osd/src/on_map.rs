@@ -193,15 +193,19 @@ impl Osd {
         ctx.effects.push(Effect::SendMon(message.into()));
     }
 
-    /// Drops the sessions with OSDs whose lives are over with `map`, before anything is said in their next lives. If
-    /// this OSD's own life is over, it drops all: what waits in them is of that life, and a peer that gave one of them
-    /// up with that life would drop what is said in the next one.
+    /// Drops the sessions with OSDs whose lives are over with `map`, before anything is said in their next lives, and
+    /// what is left of these OSDs' own sessions, whether this OSD has said anything to them or not. If this OSD's own
+    /// life is over, it drops all: what waits in them is of that life, and a peer that gave one of them up with that
+    /// life would drop what is said in the next one.
     fn end_sessions(&mut self, map: &OsdMap, ctx: &mut Ctx<'_>) {
-        let before = &self.map;
-        let is_over = |osd| before.is_up(osd) && !(map.is_up(osd) && map.up_from(osd) == before.up_from(osd));
-        let is_own = is_over(self.config.whoami);
-        for osd in self.pgs.take_contacted(|osd| is_own || is_over(osd)) {
-            ctx.effects.push(Effect::ForgetOsd(osd));
+        let (before, me) = (&self.map, self.config.whoami);
+        let is_over = |osd| !(map.is_up(osd) && map.up_from(osd) == before.up_from(osd));
+        let is_own = before.is_up(me) && is_over(me);
+        for osd in before.osds().filter(|osd| *osd != me && before.is_up(*osd)) {
+            if is_own || is_over(osd) {
+                self.pgs.forget_contact(osd);
+                ctx.effects.push(Effect::ForgetOsd(osd));
+            }
         }
     }
 

@@ -153,13 +153,9 @@ impl Pgs {
         Arc::clone(known)
     }
 
-    /// Takes out those of the OSDs spoken to that are gone, as `is_gone` says.
-    pub(crate) fn take_contacted(&mut self, is_gone: impl Fn(OsdId) -> bool) -> Vec<OsdId> {
-        let gone: Vec<OsdId> = self.contacted.keys().copied().filter(|osd| is_gone(*osd)).collect();
-        gone.iter().for_each(|osd| {
-            self.contacted.remove(osd);
-        });
-        gone
+    /// The life is over in which an OSD was spoken to.
+    pub(crate) fn forget_contact(&mut self, osd: OsdId) {
+        self.contacted.remove(&osd);
     }
 }
 

@@ -225,12 +225,25 @@ fn sessions_end_with_a_life_at_either_end() {
         let mut it = Running::new(me, peer, 2);
         it.now = it.now + Duration::from_secs(2);
         assert_eq!(beats_to(peer, &it.handle(Event::Timer(crate::osd::TICK))), 1);
-        let effects = it.handle(Event::FromMon(maps().into()));
-        assert_eq!(it.osd.map.epoch, Epoch(4));
-        let forgets =
-            effects.iter().filter(|effect| matches!(effect, Effect::ForgetOsd(osd) if *osd == peer));
-        assert_eq!(forgets.count(), 1, "{effects:?}");
+        assert_eq!(forgotten(&mut it), [peer]);
     }
+}
+
+/// The peer may have said something that is in the way of its next life.
+#[test]
+fn the_session_of_an_osd_ends_with_its_life_though_nothing_was_said_to_it() {
+    assert_eq!(forgotten(&mut Running::new(B, A, 2)), [A]);
+}
+
+/// The OSDs whose sessions end when A is marked down and up again by maps of one message.
+fn forgotten(it: &mut Running) -> Vec<OsdId> {
+    let effects = it.handle(Event::FromMon(maps().into()));
+    assert_eq!(it.osd.map.epoch, Epoch(4));
+    let forgotten = effects.iter().filter_map(|effect| match effect {
+        Effect::ForgetOsd(osd) => Some(*osd),
+        _ => None,
+    });
+    forgotten.collect()
 }
 
 #[test]
