@@ -30,6 +30,8 @@ pub(crate) enum IndexWait {
     Scrub,
     /// Counting what the PG holds.
     Recount,
+    /// Making unfound objects what they were before.
+    Revert,
 }
 
 /// What was loaded for some work, and how many loads are under way.
@@ -130,6 +132,7 @@ impl Pg {
             IndexWait::Activate => self.check_up_thru(ctx),
             IndexWait::Trim if self.phase == Phase::Active => self.trim_snaps(ctx),
             IndexWait::Watches => self.tick_watches(ctx),
+            IndexWait::Revert => self.settle_all_offers(ctx),
             // The scrub under way goes on after each event.
             IndexWait::Scrub if self.phase == Phase::Active => {}
             IndexWait::Recount if self.phase == Phase::Active => self.recount(ctx),

@@ -13,13 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use messages::{LogLevel, MPgPull};
-use types::{
-    EVersion, HObject, IntervalSet, LogEntry, Mutation, OsdId, OsdMap, Pairs, SnapId, Transaction, TxnOp,
-};
+use store::NotCached;
+use types::{EVersion, HObject, LogEntry, Mutation, OsdId, OsdMap, Pairs, SnapId, Transaction, TxnOp};
 
 use crate::{
     Ctx, Effect, Pg,
-    exec::{Delta, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, Staged},
+    exec::{CloneInfo, Delta, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet, Staged},
+    index_wait::IndexWait,
     pg::Phase,
 };
 
@@ -55,12 +55,9 @@ impl Older {
         Some(Older { version, info, snapset, content })
     }
 
-    /// Leaves out clones that were trimmed since, as none of them is left; a snapshot that is purged is never trimmed
-    /// again. False if that leaves nothing: the head was only there for its clones.
-    fn leave_out(&mut self, purged: &IntervalSet) -> bool {
-        let Some(snapset) = &mut self.snapset else { return true };
-        snapset.leave_out(purged);
-        !(self.info.is_whiteout && snapset.clones.is_empty())
+    /// True if nothing of the object is left: the head was only there for its clones.
+    fn is_nothing(&self) -> bool {
+        self.info.is_whiteout && self.snapset.as_ref().is_some_and(|snapset| snapset.clones.is_empty())
     }
 }
 
@@ -269,25 +266,61 @@ impl Pg {
     /// OSDs that are gone do not answer.
     pub(crate) fn forget_offers(&mut self, is_gone: impl Fn(&OsdId) -> bool, ctx: &mut Ctx<'_>) {
         self.unfound.offers.values_mut().for_each(|offers| offers.waiting.retain(|osd| !is_gone(osd)));
-        for object in self.unfound.offers.keys().cloned().collect::<Vec<_>>() {
-            self.settle_offers(&object, ctx);
-        }
+        self.settle_all_offers(ctx);
     }
 
     fn settle_offers(&mut self, object: &HObject, ctx: &mut Ctx<'_>) {
-        if self.unfound.offers.get(object).is_some_and(|offers| offers.waiting.is_empty())
-            && let Some(offers) = self.unfound.offers.remove(object)
+        let offers = self.unfound.offers.get_mut(object).filter(|offers| offers.waiting.is_empty());
+        let Some(mut best) = offers.map(|offers| offers.best.take()) else { return };
+        if let Some(older) = &mut best
+            && let Err(missing) = self.leave_out_trimmed(object, older, ctx)
         {
-            self.become_older(object, offers.best, ctx);
-            self.recover(ctx);
+            self.unfound.offers.insert(object.clone(), Offers { best, ..Offers::default() });
+            return self.wait(IndexWait::Revert, vec![missing], ctx);
         }
+        self.unfound.offers.remove(object);
+        self.become_older(object, best.filter(|older| !older.is_nothing()), ctx);
+        self.recover(ctx);
+    }
+
+    /// What was not known of clones is at hand.
+    pub(crate) fn settle_all_offers(&mut self, ctx: &mut Ctx<'_>) {
+        for object in self.unfound.offers.keys().cloned().collect::<Vec<_>>() {
+            self.settle_offers(&object, ctx);
+        }
+        if !self.is_waiting(IndexWait::Revert) {
+            self.let_go(IndexWait::Revert, ctx);
+        }
+    }
+
+    /// Leaves out clones that were trimmed since. Of purged snapshots, none is left, and they are never trimmed again.
+    /// Of other removed ones, those are left that the pass has not come to, which it still has to find.
+    fn leave_out_trimmed(
+        &mut self,
+        object: &HObject,
+        older: &mut Older,
+        ctx: &Ctx<'_>,
+    ) -> Result<(), NotCached> {
+        let Some(snapset) = &mut older.snapset else { return Ok(()) };
+        snapset.leave_out(&self.info.purged_snaps);
+        let removed = self.removed_snaps(ctx);
+        for index in (0..snapset.clones.len()).rev() {
+            let CloneInfo { id, snaps, .. } = &snapset.clones[index];
+            let clone = object.with_snap(*id);
+            if snaps.iter().all(|snap| removed.contains(snap.0))
+                && !self.missing.contains_key(&clone)
+                && ctx.store.meta(self.coll, &clone)?.is_none()
+            {
+                snapset.remove_clone(index);
+            }
+        }
+        Ok(())
     }
 
     /// Makes the object what it was in an older version, or nothing, on all copies.
     fn become_older(&mut self, object: &HObject, older: Option<Older>, ctx: &mut Ctx<'_>) {
         let Some(need) = self.missing.get(object).copied() else { return self.unfound.remove(object) };
         let at = self.next_version(ctx);
-        let older = older.and_then(|mut older| older.leave_out(&self.info.purged_snaps).then_some(older));
         let mut txn = Transaction::new(self.coll);
         let mut entry = LogEntry {
             version: at,

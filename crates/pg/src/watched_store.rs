@@ -21,6 +21,8 @@ pub(crate) struct WatchedStore {
     is_paged: bool,
     /// Objects whose data was loaded and not changed since: that of others is not at hand. None if all is.
     warm: Option<BTreeSet<HObject>>,
+    /// An object whose entry has to be loaded.
+    absent: Option<HObject>,
     /// Omap entries that were read.
     pub(crate) omap_read: Cell<usize>,
     held: BTreeMap<Token, NotCached>,
@@ -34,8 +36,8 @@ impl WatchedStore {
     /// All of `store` is at hand.
     pub(crate) fn over(store: MemStore) -> WatchedStore {
         let (held, loaded) = (BTreeMap::new(), VecDeque::new());
-        let (is_paged, warm, omap_read) = (false, None, Cell::new(0));
-        WatchedStore { store, is_paged, warm, omap_read, held, held_max: 0, loaded }
+        let (is_paged, warm, absent, omap_read) = (false, None, None, Cell::new(0));
+        WatchedStore { store, is_paged, warm, absent, omap_read, held, held_max: 0, loaded }
     }
 
     /// Its objects' data has to be loaded, and again when it has changed.
@@ -51,6 +53,11 @@ impl WatchedStore {
     /// Its omaps have to be loaded.
     pub(crate) fn paged(store: MemStore) -> WatchedStore {
         WatchedStore { is_paged: true, ..WatchedStore::over(store) }
+    }
+
+    /// This object's entry has to be loaded.
+    pub(crate) fn lacking(store: MemStore, object: HObject) -> WatchedStore {
+        WatchedStore { absent: Some(object), ..WatchedStore::over(store) }
     }
 
     /// How much is held.
@@ -83,6 +90,12 @@ impl ObjectStore for WatchedStore {
         self.held.remove(&token);
     }
     fn meta(&self, coll: CollId, object: &HObject) -> Result<Option<ObjectMeta>, NotCached> {
+        if self.absent.as_ref() == Some(object) {
+            let wanted = NotCached::Index { coll, object: object.clone(), omap: None };
+            if !self.held.values().any(|held| *held == wanted) {
+                return Err(wanted);
+            }
+        }
         self.store.meta(coll, object)
     }
     fn read_pieces(

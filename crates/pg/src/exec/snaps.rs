@@ -37,7 +37,7 @@ struct ListedSnaps {
 impl SnapSet {
     /// Takes a clone out. The next older clone then shares with the next newer one what both shared with the clone that
     /// is gone.
-    fn remove_clone(&mut self, index: usize) -> CloneInfo {
+    pub(crate) fn remove_clone(&mut self, index: usize) -> CloneInfo {
         let gone = self.clones.remove(index);
         if let Some(older) = index.checked_sub(1).and_then(|i| self.clones.get_mut(i)) {
             older.overlap = older.overlap.intersection(&gone.overlap);

@@ -1,11 +1,11 @@
 //! A primary whose copies are bad: what is unfound, what it asks, and what becomes of it.
 
 use messages::{MPgNotify, Message};
-use store::ObjectStore;
-use types::{Epoch, PgInfo, PgInterval, PgState};
+use store::{MemStore, ObjectStore};
+use types::{Epoch, IntervalSet, PgInfo, PgInterval, PgState, Token};
 
 use super::*;
-use crate::{Event, exec::CloneInfo, test_world::World};
+use crate::{Event, test_world::World, watched_store::WatchedStore};
 
 #[test]
 fn an_object_is_unfound_when_the_last_copy_turns_out_bad() {
@@ -150,6 +150,52 @@ fn a_head_that_becomes_older_names_no_clone_that_was_trimmed_since() {
         let kept = world.store.xattr(world.pg.coll, &object, SNAPSET_XATTR).unwrap();
         assert_eq!(kept.map(|bytes| SnapSet::from_bytes(bytes).unwrap()), left.map(of));
     }
+}
+
+/// A head in an older version, as a copy offers it.
+fn older_head(world: &World, at: u64, snapset: &SnapSet) -> Message {
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(1));
+    let mut txn = world.content(at, 1);
+    let info = ObjectInfo { version, ..ObjectInfo::default() };
+    let f = Features::default();
+    let system = [(INFO_XATTR, info.to_bytes(f)), (SNAPSET_XATTR, snapset.to_bytes(f))];
+    let system = system.map(|(name, value)| (Bytes::from_static(name), value));
+    *txn.ops.last_mut().unwrap() = TxnOp::Object(world.object(at), Mutation::SetXattrs(system.into()));
+    messages::MPgPush::whole((pgid, epoch), world.object(at), version, txn).into()
+}
+
+/// A pass over the objects had come to the object before its head was lost.
+#[test]
+fn a_head_that_becomes_older_names_no_clone_that_is_gone_while_a_snapshot_is_being_trimmed() {
+    let mut world = World::active();
+    let (coll, object) = (world.pg.coll, world.object(3));
+    world.lose(3);
+    world.replicated();
+    let mut removed = IntervalSet::new();
+    removed.insert(2, 3);
+    world.map.removed_snaps_queue.insert(world.pg.pgid.pool, removed);
+    world.pg.removed_snaps = None;
+    // One clone is there, one has to be recovered, and one was trimmed; the last one's snapshot was not removed.
+    let [there, lacking, gone] = [2, 3, 4].map(|id| object.with_snap(SnapId(id)));
+    let mut txn = Transaction::new(coll);
+    txn.push(&there, Mutation::Touch);
+    world.store.submit(Token(0), txn);
+    world.pg.missing.insert(lacking, world.version(1));
+    world.handle(Event::GiveUp(GiveUp::Revert));
+    let clone = |id: u64| CloneInfo { id: SnapId(id), snaps: vec![SnapId(id)], ..CloneInfo::default() };
+    let of = |ids: &[u64]| SnapSet { seq: SnapId(5), clones: ids.iter().copied().map(clone).collect() };
+    let offer = older_head(&world, 3, &of(&[2, 3, 4, 5]));
+    let peers = world.peers.clone();
+    world.push(peers[1], 3, 0);
+    let mut store = WatchedStore::lacking(std::mem::replace(&mut world.store, MemStore::new()), gone);
+    world.act_on(&mut store, |pg, ctx| pg.handle(Event::Peer(peers[0], offer), ctx));
+    assert_eq!(world.replicated(), [], "it is not known yet what is left");
+    let loaded = store.loaded.pop_front().unwrap();
+    world.act_on(&mut store, |pg, ctx| pg.handle(Event::Store(loaded), ctx));
+    assert_eq!(world.replicated().len(), 1);
+    let kept = store.xattr(coll, &object, SNAPSET_XATTR).unwrap();
+    assert_eq!(kept.map(|bytes| SnapSet::from_bytes(bytes).unwrap()), Some(of(&[2, 3, 5])));
+    assert_eq!(store.held_count(), 0);
 }
 
 #[test]
