@@ -8,6 +8,7 @@ use pg::{Pg, PgRecord};
 use types::{OsdId, OsdMap, PgId, UpActing};
 
 use crate::{
+    device_faults::Loss,
     osd_process::{End, OsdDisk},
     records,
     resting::{self, Copy, RestingOsd},
@@ -89,11 +90,11 @@ impl World {
         self.come_to_rest()?;
         let map = self.osdmap().ok_or("the monitor is down")?.clone();
         let records = self.records();
-        let rotten = self.rotten;
-        let disks = self.take_osds().into_iter().map(|osd| osd.end(End::PowerCut));
+        let osds = self.take_osds();
+        let disks = osds.into_iter().map(|osd| osd.end(End::PowerCut));
         let mount = |own: OsdDisk| {
-            let is_bad = rotten.is_some_and(|id| own.whoami == OsdId(id as i32));
-            RestingOsd::mount(own, is_bad)
+            let loss = usize::try_from(own.whoami.0).map_or(Loss::Nothing, |id| self.loss_of(id));
+            RestingOsd::mount(own, loss)
         };
         let mut osds = disks.map(mount).collect::<Result<Vec<_>, _>>()?;
         for osd in osds.iter().filter(|osd| osd.is_there()) {

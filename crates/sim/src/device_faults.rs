@@ -19,7 +19,38 @@ const FAILING: [u32; 3] = [1, 10, 200];
 /// An OSD that has ended by itself so often on one device gets another.
 const ENDS_MAX: u32 = 3;
 
+/// What a device may have lost by itself: each includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Loss {
+    /// All that was stored is there, whatever commands may have failed.
+    Nothing,
+    /// Data of objects.
+    Data,
+    /// Any blocks, those of the store's own records among them.
+    Any,
+}
+
 impl World {
+    /// The device of an OSD that [`World::bad_osd`] has chosen is harmed, and no other OSD's will be.
+    pub(crate) fn may_lose(&mut self, id: usize, loss: Loss) {
+        self.rotten = Some(id);
+        self.loss = self.loss.max(loss);
+    }
+
+    /// What the device that an OSD has may have lost.
+    pub(crate) fn loss_of(&self, id: usize) -> Loss {
+        if self.rotten == Some(id) { self.loss } else { Loss::Nothing }
+    }
+
+    /// The OSD whose device is bad gets another one, an empty one, to which nothing has happened yet.
+    pub(crate) fn give_new_device(&mut self, id: usize) {
+        let Slot::Down(disk) = &self.osds[id] else { return };
+        self.osds[id] = Slot::Down(self.new_disk(id, disk.key.clone()));
+        self.loss = Loss::Nothing;
+        self.faulty.remove(&id);
+        self.ends.remove(&id);
+    }
+
     /// A process gets no CPU for some time: all of it, or one of its threads.
     pub(crate) fn stand_still(&mut self, process: ProcessId) {
         let parts = if process == MON { 1 } else { self.scale.shards };
@@ -56,6 +87,7 @@ impl World {
             let per_thousand = *FAILING.choose(&mut self.rng).unwrap_or(&1);
             self.note(format!("the device of osd.{id} fails {per_thousand} of 1000 commands"));
             self.faulty.insert(id);
+            self.may_lose(id, Loss::Nothing);
             if let Slot::Up(osd) = &mut self.osds[id] {
                 osd.fail_commands(per_thousand);
             }
@@ -74,6 +106,7 @@ impl World {
             if is_any {
                 self.faulty.insert(id);
             }
+            self.may_lose(id, if is_any { Loss::Any } else { Loss::Data });
             if let Slot::Up(osd) = &mut self.osds[id] {
                 osd.lose_blocks(is_any);
             }
@@ -94,18 +127,20 @@ impl World {
         self.schedule.after(down, process, Scheduled::Start);
     }
 
-    /// An OSD finds its store unusable. It gets another device as soon as the others do without it.
+    /// An OSD finds its store unusable, which its device must be the cause of.
     pub(crate) fn cannot_start(&mut self, id: usize, why: &str) {
-        if self.rotten != Some(id) || !self.faulty.contains(&id) {
+        if self.loss_of(id) < Loss::Any {
             self.broken.get_or_insert(format!("osd.{id} cannot start: {why}"));
             return;
         }
-        if self.is_dispensable(id)
-            && let Slot::Down(disk) = &self.osds[id]
-        {
-            self.osds[id] = Slot::Down(self.new_disk(id, disk.key.clone()));
+        self.renew_device(id, why);
+    }
+
+    /// An OSD is not started on its bad device. It gets another one as soon as the others do without it.
+    pub(crate) fn renew_device(&mut self, id: usize, why: &str) {
+        if self.is_dispensable(id) {
+            self.give_new_device(id);
             self.note(format!("osd.{id} cannot start: {why}; it gets another device"));
-            self.ends.remove(&id);
         }
         self.schedule.after(START_AGAIN, self.osd_process(id), Scheduled::Start);
     }
@@ -120,5 +155,49 @@ impl World {
         let Some(map) = self.osdmap() else { return false };
         let is_up = |osd: usize| map.is_up(OsdId(osd as i32));
         (0..self.osds.len()).all(|osd| is_up(osd) != (osd == id)) && self.are_all(PgState::ACTIVE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::CryptoKey;
+    use rand::{SeedableRng, rngs::StdRng};
+    use types::{KeyType, UTime};
+
+    use super::*;
+    use crate::{Options, world::Scale};
+
+    #[test]
+    fn only_a_harmed_device_is_excused_and_only_until_it_is_replaced() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let key = CryptoKey::generate(KeyType::Aes, UTime::default(), &mut rng);
+        let mut world = World::of(Options::new(1), Scale::new(3, store::Config::default(), 1), rng);
+        let id = world.bad_osd();
+        assert_eq!((world.rotten, world.loss_of(id)), (None, Loss::Nothing), "to be chosen does no harm");
+        world.may_lose(id, Loss::Any);
+        world.may_lose(id, Loss::Data);
+        world.faulty.insert(id);
+        assert_eq!(world.bad_osd(), id, "the one that is harmed stays the only one");
+        assert_eq!(world.loss_of(id), Loss::Any);
+        assert_eq!(world.loss_of((id + 1) % 3), Loss::Nothing);
+        world.osds[id] = Slot::Down(world.new_disk(id, key));
+        world.give_new_device(id);
+        assert_eq!(world.loss_of(id), Loss::Nothing);
+        assert!(!world.faulty.contains(&id));
+    }
+
+    #[test]
+    fn a_store_that_an_unharmed_device_has_lost_is_told() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let key = CryptoKey::generate(KeyType::Aes, UTime::default(), &mut rng);
+        for loss in [Loss::Data, Loss::Any] {
+            let scale = Scale::new(3, store::Config::default(), 1);
+            let mut world = World::of(Options::new(1), scale, StdRng::seed_from_u64(1));
+            world.osds[0] = Slot::Down(world.new_disk(0, key.clone()));
+            world.faulty.insert(0);
+            world.may_lose(0, loss);
+            world.cannot_start(0, "its superblock is gone");
+            assert_eq!(world.broken.is_none(), loss == Loss::Any, "{:?}", world.broken);
+        }
     }
 }

@@ -8,6 +8,7 @@ use types::{OsdMap, PgId, PgState, SnapId};
 
 use crate::{
     canary::Canary,
+    device_faults::Loss,
     model::SNAP_LAST,
     osd_process::End,
     schedule::{ProcessId, Scheduled},
@@ -165,7 +166,8 @@ impl World {
     /// The OSD whose device is bad. It is always the same one, since two bad devices may be more than the copies can
     /// stand.
     pub(crate) fn bad_osd(&mut self) -> usize {
-        *self.rotten.get_or_insert(self.rng.random_range(0..self.osds.len()))
+        let any = self.rng.random_range(0..self.osds.len());
+        self.rotten.unwrap_or(any)
     }
 
     /// An OSD loses its device while other copies are whole, and comes back with an empty one.
@@ -175,11 +177,8 @@ impl World {
             let process = self.osd_process(id);
             self.note(format!("osd.{id} loses its device"));
             self.end(process, End::PowerCut);
-            let empty = match &self.osds[id] {
-                Slot::Down(disk) => self.new_disk(id, disk.key.clone()),
-                Slot::Up(_) | Slot::Moving => return,
-            };
-            self.osds[id] = Slot::Down(empty);
+            self.rotten = Some(id);
+            self.give_new_device(id);
             let down = secs(&mut self.rng, 0.05, 45.0);
             self.schedule.after(down, process, Scheduled::Start);
         }
@@ -215,6 +214,7 @@ impl World {
         let id = self.bad_osd();
         if self.is_whole_without(id) {
             self.note(format!("data of osd.{id} rots"));
+            self.may_lose(id, Loss::Data);
             if let Slot::Up(osd) = &mut self.osds[id] {
                 osd.rot();
             }

@@ -11,7 +11,10 @@ use store::{
 };
 use types::{CollId, EVersion, HObject, OsdId, OsdMap, PgId, Token};
 
-use crate::osd_process::{OsdDisk, mount};
+use crate::{
+    device_faults::Loss,
+    osd_process::{OsdDisk, mount},
+};
 
 const TOKEN: Token = Token(u64::MAX);
 
@@ -79,29 +82,32 @@ fn fsck(disk: &mut VirtualDisk, config: Config, rng: &mut StdRng) -> FsckReport 
     }
 }
 
-/// True for what a device may have done to a store by itself.
-fn is_loss(problem: &Problem) -> bool {
-    use Problem::{Data, Index, MoreData, Unmountable};
-    matches!(problem, Data { .. } | MoreData { .. } | Index { .. } | Unmountable(_))
+/// What a device must have lost where a store has such a problem; none if the store itself is to blame.
+fn loss_behind(problem: &Problem) -> Option<Loss> {
+    match problem {
+        Problem::Data { .. } | Problem::MoreData { .. } => Some(Loss::Data),
+        Problem::Index { .. } | Problem::Unmountable(_) => Some(Loss::Any),
+        _ => None,
+    }
 }
 
 impl RestingOsd {
-    /// Checks and mounts what the end of the OSD has left. A bad device may have lost something; else all has to be
-    /// sound.
-    pub(crate) fn mount(own: OsdDisk, is_bad: bool) -> Result<RestingOsd, String> {
+    /// Checks and mounts what the end of the OSD has left. All has to be sound but what its device may have lost.
+    pub(crate) fn mount(own: OsdDisk, loss: Loss) -> Result<RestingOsd, String> {
         let OsdDisk { whoami, disks, config, .. } = own;
         let why = |what: String| format!("after the power cut, the store of osd.{}: {what}", whoami.0);
         let mut osd = RestingOsd { whoami, shards: Vec::new(), has_lost_index: false };
         for mut disk in disks {
             let mut rng = StdRng::seed_from_u64(1);
             let problems = fsck(&mut disk, config, &mut rng).problems;
-            if let Some(problem) = problems.iter().find(|problem| !is_bad || !is_loss(problem)) {
+            let is_excused = |problem: &Problem| loss_behind(problem).is_some_and(|behind| behind <= loss);
+            if let Some(problem) = problems.iter().find(|problem| !is_excused(problem)) {
                 return Err(why(problem.to_string()));
             }
             osd.has_lost_index |= problems.iter().any(|problem| matches!(problem, Problem::Index { .. }));
             match mount(&mut disk, config, &mut rng) {
                 Ok(store) => osd.shards.push(Resting { store, disk, rng }),
-                Err(_) if is_bad => return Ok(RestingOsd { shards: Vec::new(), ..osd }),
+                Err(_) if loss == Loss::Any => return Ok(RestingOsd { shards: Vec::new(), ..osd }),
                 Err(error) => return Err(why(error.to_string())),
             }
         }
@@ -187,5 +193,45 @@ impl Resting {
                 })
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use auth::CryptoKey;
+    use types::{KeyType, UTime};
+
+    use super::*;
+    use crate::{Options, World, world::Scale};
+
+    /// An OSD's disks as they were made, but for what `harm` does to each.
+    fn mounted(loss: Loss, harm: impl Fn(&mut VirtualDisk)) -> Result<RestingOsd, String> {
+        let mut rng = StdRng::seed_from_u64(1);
+        let key = CryptoKey::generate(KeyType::Aes, UTime::default(), &mut rng);
+        let world = World::of(Options::new(1), Scale::new(1, Config::default(), 1), rng);
+        let mut own = world.new_disk(0, key);
+        own.disks.iter_mut().for_each(harm);
+        RestingOsd::mount(own, loss)
+    }
+
+    #[test]
+    fn a_lost_store_is_excused_only_by_a_device_that_may_have_lost_it() {
+        for loss in [Loss::Nothing, Loss::Data, Loss::Any] {
+            assert!(mounted(loss, |_| ()).is_ok_and(|osd| osd.is_there()));
+            let found = mounted(loss, |disk| *disk = VirtualDisk::new(disk.sizes()));
+            match loss {
+                Loss::Any => assert!(found.is_ok_and(|osd| !osd.is_there())),
+                Loss::Nothing | Loss::Data => {
+                    assert!(found.is_err_and(|why| why.contains("the store of osd.0")))
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn data_may_rot_by_itself_and_an_index_only_with_any_block() {
+        assert_eq!(loss_behind(&Problem::MoreData { blocks: 1 }), Some(Loss::Data));
+        assert_eq!(loss_behind(&Problem::Index { what: "page", offset: 0 }), Some(Loss::Any));
+        assert_eq!(loss_behind(&Problem::Leaked { offset: 0, bytes: 4096 }), None);
     }
 }

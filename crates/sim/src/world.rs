@@ -26,6 +26,7 @@ use crate::{
     canary::Canary,
     client_process::ClientProcess,
     clocks::Clock,
+    device_faults::Loss,
     model::SNAP_LAST,
     mon_process::MonProcess,
     network::Network,
@@ -65,8 +66,10 @@ pub struct World {
     pub(crate) network: Network,
     mon: Slot<MonProcess, MemLedger>,
     pub(crate) osds: Vec<Slot<OsdProcess, OsdDisk>>,
-    /// The OSD whose device is bad now and then.
+    /// The OSD whose device is bad now and then, once it has been.
     pub(crate) rotten: Option<usize>,
+    /// What the device that this OSD has now may have lost.
+    pub(crate) loss: Loss,
     /// OSDs that may end by themselves.
     pub(crate) faulty: BTreeSet<usize>,
     /// How often each has, on the device that it has.
@@ -136,6 +139,7 @@ impl World {
             mon: Slot::Moving,
             osds: (0..scale.osds).map(|_| Slot::Moving).collect(),
             rotten: None,
+            loss: Loss::Nothing,
             faulty: BTreeSet::new(),
             ends: BTreeMap::new(),
             is_out: vec![false; scale.osds],
@@ -299,7 +303,7 @@ impl World {
         self.starts += 1;
         if let Some(id) = who.0.checked_sub(1).filter(|id| self.osds[*id].up().is_none() && self.is_worn(*id))
         {
-            return self.cannot_start(id, "it has ended too often");
+            return self.renew_device(id, "it has ended too often");
         }
         let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
         let rng = &mut self.rng;
