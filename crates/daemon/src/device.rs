@@ -66,6 +66,9 @@ pub(crate) fn file_bytes(role: DeviceRole, main: u64) -> u64 {
     }
 }
 
+/// Asked whenever a wait for a device is over, and once a second while it lasts: an error ends the wait.
+pub(crate) type GoOn<'a> = &'a dyn Fn() -> Result<()>;
+
 /// What a command came to: reads with their bytes.
 pub(crate) type Answer = (Token, Result<Option<Bytes>, DeviceError>);
 
@@ -180,7 +183,7 @@ impl Device {
         for offset in Store::LABEL_OFFSETS {
             let token = Token(offset);
             self.submit(vec![DeviceCommand::Read { token, offset, len: BLOCK_BYTES as u64 }], reactor);
-            let read = self.wait_at_most(PATIENCE_AT_MOST, reactor)?;
+            let read = self.wait_at_most(PATIENCE_AT_MOST, reactor, &|| Ok(()))?;
             blocks.extend(read.into_iter().filter_map(|(_, block)| block.ok().flatten()));
         }
         let label = Store::label(blocks.iter().map(|block| &block[..]));
@@ -348,13 +351,19 @@ impl Device {
         }
     }
 
-    /// As [`Device::wait`], unless no command is done for so long: [`Fault::Stalled`].
-    fn wait_at_most(&mut self, patience: Duration, reactor: &mut Reactor) -> Result<Vec<Answer>> {
+    /// As [`Device::wait`], unless `go_on` fails, or no command is done for so long: [`Fault::Stalled`].
+    fn wait_at_most(
+        &mut self,
+        patience: Duration,
+        reactor: &mut Reactor,
+        go_on: GoOn<'_>,
+    ) -> Result<Vec<Answer>> {
         let step = SILENCE_STEP.min(patience);
         let mut silent = Duration::ZERO;
         while silent < patience {
             let begin = reactor::clock::now();
             let done = self.poll(Some(step), reactor)?;
+            go_on()?;
             if !done.is_empty() {
                 return Ok(done);
             }
@@ -382,7 +391,7 @@ impl Device {
         Ok(done)
     }
 
-    /// Executes a machine's commands until it has what it is for.
+    /// Executes a machine's commands until it has what it is for, or `go_on` fails.
     pub(crate) fn drive<M, T>(
         &mut self,
         reactor: &mut Reactor,
@@ -390,6 +399,7 @@ impl Device {
         take_commands: fn(&mut M) -> Vec<DeviceCommand>,
         device_done: fn(&mut M, Token, Result<Option<Bytes>, DeviceError>),
         take: impl Fn(&mut M) -> Option<T>,
+        go_on: GoOn<'_>,
     ) -> Result<T> {
         let mut in_flight = 0;
         loop {
@@ -402,18 +412,24 @@ impl Device {
             if in_flight == 0 {
                 bail!("the store waits for nothing and does not end");
             }
-            for (token, result) in self.wait_at_most(PATIENCE_AT_MOST, reactor)? {
+            for (token, result) in self.wait_at_most(PATIENCE_AT_MOST, reactor, go_on)? {
                 in_flight -= 1;
                 device_done(machine, token, result);
             }
         }
     }
 
-    /// Mounts the store on it.
-    pub(crate) fn mount(&mut self, reactor: &mut Reactor, config: StoreConfig) -> Result<Store> {
+    /// Mounts the store on it, unless `go_on` fails meanwhile.
+    pub(crate) fn mount(
+        &mut self,
+        reactor: &mut Reactor,
+        config: StoreConfig,
+        go_on: GoOn<'_>,
+    ) -> Result<Store> {
         let begin = reactor::clock::now();
         let mut mount = Store::mount(self.sizes(), config);
-        let store = self.drive(reactor, &mut mount, Mount::take_commands, Mount::device_done, Mount::take)?;
+        let store =
+            self.drive(reactor, &mut mount, Mount::take_commands, Mount::device_done, Mount::take, go_on)?;
         let store = store.context("mounting the store")?;
         let Replayed { records, transactions, bytes } = store.replayed();
         let ms = (reactor::clock::now() - begin) / 1_000_000;
@@ -508,8 +524,25 @@ mod tests {
 
     #[test]
     fn a_device_that_never_answers_is_not_waited_for_for_ever() {
-        let error = no_device().wait_at_most(Duration::from_millis(1), &mut reactor()).unwrap_err();
+        let wait = no_device().wait_at_most(Duration::from_millis(1), &mut reactor(), &|| Ok(()));
+        let error = wait.unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(Fault::Stalled(_))), "{error:#}");
+    }
+
+    #[test]
+    fn a_wait_for_a_device_ends_when_another_shard_has_failed() {
+        let mut reactor = reactor();
+        let waker = reactor.waker();
+        let has_failed = std::cell::Cell::new(false);
+        let go_on = || {
+            if has_failed.replace(true) {
+                bail!("another shard failed");
+            }
+            waker.wake();
+            Ok(())
+        };
+        let error = no_device().wait_at_most(PATIENCE_AT_MOST, &mut reactor, &go_on).unwrap_err();
+        assert_eq!(error.to_string(), "another shard failed");
     }
 
     #[test]

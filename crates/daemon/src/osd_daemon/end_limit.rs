@@ -46,7 +46,7 @@ impl EndLimit {
             return;
         }
         let text = format!(
-            "{who}: {error:#}; it has not ended within {} s, as a device does not answer",
+            "{who}: {error:#}; its shards have not ended within {} s and are not waited for",
             LIMIT.as_secs()
         );
         *guard = watch(LIMIT, move || {

@@ -320,7 +320,8 @@ impl Setup {
         let mut device = device.shares(shard.index, shard.count, &self.regions);
         let discard = self.conf.option(&self.who, "bdev_enable_discard").as_deref() == Some("true");
         let config = memory.configure(StoreConfig { discard, ..device.store_config() });
-        let store = device.mount(reactor, config).with_context(|| format!("shard {}", shard.index))?;
+        let store = device.mount(reactor, config, &|| self.failure.check());
+        let store = store.with_context(|| format!("shard {}", shard.index))?;
         Ok(Mounted { device, memory, store })
     }
 
@@ -413,7 +414,7 @@ mod tests {
         let conf = CephConf::read(&dir.join("ceph.conf")).unwrap();
         let paths = DevicePaths::read(&conf, &EntityName::new(EntityType::OSD, "0"));
         let mut device = Device::open(&mut reactor, &paths, Access::Offline).unwrap();
-        let store = device.mount(&mut reactor, device.store_config()).unwrap();
+        let store = device.mount(&mut reactor, device.store_config(), &|| Ok(())).unwrap();
         let mut mounted = Mounted { device, memory: Memory::with_target(1 << 30), store };
         let ops = vec![TxnOp::CreateCollection];
         mounted.store.submit(Token(1), Transaction { ops, ..Transaction::new(CollId::META) });

@@ -64,9 +64,7 @@ impl ShardDaemon {
             if let Some(fault) = self.machine.take_fault() {
                 return Err(fault).context("the OSD cannot serve");
             }
-            if self.failure.has_failed() {
-                bail!("another shard of this OSD failed: its log says why");
-            }
+            self.failure.check()?;
             let is_over = self.machine.is_stopped() && self.machine.store.is_unmounted();
             if is_over && !self.queues.is_behind() {
                 return Ok(());

@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use anyhow::{Result, bail};
 use auth::{RotatingSecrets, TicketKeeper};
 use osd::ShardMessage;
 use reactor::{Receiver, Sender, Socket, Waker, channel};
@@ -54,8 +55,12 @@ impl SharedFailure {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::Acquire)
+    /// Fails once a shard has.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.has_failed.load(Ordering::Acquire) {
+            true => bail!("another shard of this OSD failed: its log says why"),
+            false => Ok(()),
+        }
     }
 }
 

@@ -33,6 +33,7 @@ impl Inspection {
             Mount::take_commands,
             Mount::device_done,
             Mount::take_inspected,
+            &|| Ok(()),
         )?;
         Ok(Inspection { reactor, device, inspected: inspected? })
     }

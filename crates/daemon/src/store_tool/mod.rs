@@ -86,8 +86,14 @@ pub fn store_fsck(target: &StoreTarget, is_deep: bool, is_json: bool) -> Result<
         // Nothing of the index is looked at twice.
         let config = Config { index_bytes_max: 0, ..device.store_config() };
         let mut fsck = Fsck::new(device.sizes(), config, is_deep);
-        let report =
-            device.drive(&mut reactor, &mut fsck, Fsck::take_commands, Fsck::device_done, Fsck::take)?;
+        let report = device.drive(
+            &mut reactor,
+            &mut fsck,
+            Fsck::take_commands,
+            Fsck::device_done,
+            Fsck::take,
+            &|| Ok(()),
+        )?;
         problems += report.problems.len();
         documents.push(fsck_json(&report));
         if !is_json {

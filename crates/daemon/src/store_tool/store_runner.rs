@@ -22,7 +22,7 @@ pub(super) struct StoreRunner {
 impl StoreRunner {
     /// Mounts it.
     pub(super) fn mount(mut reactor: Reactor, mut device: Device, config: Config) -> Result<StoreRunner> {
-        let store = device.mount(&mut reactor, config)?;
+        let store = device.mount(&mut reactor, config, &|| Ok(()))?;
         Ok(StoreRunner { reactor, device, store, in_flight: 0 })
     }
 
