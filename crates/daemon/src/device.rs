@@ -351,7 +351,8 @@ impl Device {
         }
     }
 
-    /// As [`Device::wait`], unless `go_on` fails, or no command is done for so long: [`Fault::Stalled`].
+    /// As [`Device::wait`], unless `go_on` fails, or no command is done for so long: [`Fault::Stalled`]. Then `reactor`
+    /// is abandoned: its end does not wait for the device either.
     fn wait_at_most(
         &mut self,
         patience: Duration,
@@ -369,6 +370,7 @@ impl Device {
             }
             silent += Duration::from_nanos(reactor::clock::now() - begin).min(step);
         }
+        reactor.abandon();
         let text = format!("the device has not answered for {} s", patience.as_secs());
         Err(Fault::Stalled(text).into())
     }

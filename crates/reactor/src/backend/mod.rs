@@ -160,6 +160,15 @@ impl Backend {
         }
     }
 
+    /// At drop, requests under way are not waited for.
+    pub(crate) fn abandon(&mut self) {
+        match self {
+            Backend::Uring(uring) => uring.abandon(),
+            // Its file commands have ended when they return.
+            Backend::Epoll(_) => {}
+        }
+    }
+
     /// To be told before a socket is closed.
     pub(crate) fn forget(&mut self, socket: RawFd) {
         match self {

@@ -1,8 +1,9 @@
 //! Requests over io_uring: one ring per reactor, used by its thread only.
 //!
 //! Memory: a request moves into `ops` before its entry is pushed and leaves with its final
-//! completion, also at drop, which cancels and waits. Everything that the kernel has an address of
-//! is on the heap, so that moving the request moves no such memory.
+//! completion, also at drop, which cancels and waits, unless the ring was abandoned: then it stays
+//! for ever. Everything that the kernel has an address of is on the heap, so that moving the
+//! request moves no such memory.
 #![allow(unsafe_code, reason = "entries hold addresses of memory that the request owns")]
 
 use std::{
@@ -40,6 +41,8 @@ pub(crate) struct Uring {
     ops: Slab<(Owner, Request)>,
     /// Brief sends since the last poll: the kernel tells of those that fail and of no others.
     brief: Vec<OpKey>,
+    /// Drop waits for nothing.
+    is_abandoned: bool,
 }
 
 impl Uring {
@@ -49,7 +52,18 @@ impl Uring {
         // SAFETY: dropped after `drop` has drained all requests, or leaked with them.
         let buffers =
             unsafe { RingBuffers::register(&uring, config.receive_buffers, config.receive_buffer_bytes)? };
-        Ok(Uring { uring, buffers: Some(buffers), ops: Slab::default(), brief: Vec::new() })
+        let (ops, brief) = (Slab::default(), Vec::new());
+        Ok(Uring { uring, buffers: Some(buffers), ops, brief, is_abandoned: false })
+    }
+
+    /// At drop, requests under way are not waited for: the memory that the kernel may write to yet is leaked.
+    pub(crate) fn abandon(&mut self) {
+        self.is_abandoned = true;
+    }
+
+    fn leak(&mut self) {
+        mem::forget(mem::take(&mut self.ops));
+        mem::forget(self.buffers.take());
     }
 
     pub(crate) fn submit(&mut self, owner: Owner, request: Request) -> OpKey {
@@ -179,6 +193,9 @@ impl Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
+        if self.is_abandoned {
+            return self.leak();
+        }
         for key in self.ops.ids() {
             self.cancel(key);
         }
@@ -188,9 +205,7 @@ impl Drop for Uring {
             // Completions are dropped here: accepted sockets close, memory is freed.
             if let Err(error) = self.poll(wait, &mut completions) {
                 tracing::error!(%error, "cannot drain io_uring; its memory is leaked");
-                mem::forget(mem::take(&mut self.ops));
-                mem::forget(self.buffers.take());
-                return;
+                return self.leak();
             }
             completions.clear();
         }
@@ -319,10 +334,11 @@ mod tests {
     use std::{
         io::{ErrorKind, Read, Write},
         os::{fd::AsRawFd, unix::net::UnixStream},
+        sync::Arc,
     };
 
     use super::*;
-    use crate::backend::batch::Batch;
+    use crate::{backend::batch::Batch, buffer::Pool};
 
     fn send(uring: &mut Uring, socket: &UnixStream, conn: u32) {
         let owner = Owner::Send(crate::ConnId(SlotId { index: conn, generation: 0 }));
@@ -340,6 +356,26 @@ mod tests {
                 _ => panic!("only sends were submitted"),
             })
             .collect()
+    }
+
+    #[test]
+    fn what_the_kernel_may_write_to_stays_in_memory_when_a_ring_is_abandoned() {
+        for is_abandoned in [false, true] {
+            let mut uring = match Uring::new(&Config::default()) {
+                Ok(uring) => uring,
+                Err(error) => return eprintln!("SKIPPED: io_uring is not available here: {error}"),
+            };
+            let (socket, _peer) = UnixStream::pair().unwrap();
+            let pool = Arc::new(Pool::default());
+            let (socket, buffer) = (socket.as_raw_fd(), pool.take(4096));
+            uring.submit(Owner::Wake, Request::ReceiveInto { socket, buffer, is_exact: true });
+            uring.poll(Some(Duration::ZERO), &mut Vec::new()).unwrap();
+            if is_abandoned {
+                uring.abandon();
+            }
+            drop(uring);
+            assert_eq!(Arc::strong_count(&pool) > 1, is_abandoned, "the buffer is there");
+        }
     }
 
     #[test]

@@ -38,8 +38,8 @@ enum TimerKey {
 
 /// An event loop: sockets, files, timers and wake-ups of one thread.
 ///
-/// Dropping it cancels what can be cancelled, waits for what cannot (file writes that the disk has)
-/// and closes everything.
+/// Dropping it cancels what can be cancelled, waits for what cannot (file writes that the disk has), unless it was
+/// abandoned, and closes everything.
 pub struct Reactor {
     /// First, so that at drop all requests end before the descriptors they use are closed.
     backend: Backend,
@@ -99,6 +99,12 @@ impl Reactor {
     /// The kernel interface in use: never `Automatic`.
     pub fn backend(&self) -> BackendKind {
         self.backend.kind()
+    }
+
+    /// From now on, dropping it waits for no request: for a thread that ends though a device does not answer. What the
+    /// device does later it still does, to memory that is leaked.
+    pub fn abandon(&mut self) {
+        self.backend.abandon();
     }
 
     /// A handle that wakes this reactor from other threads.
