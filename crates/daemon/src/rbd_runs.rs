@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     io::{ErrorKind, Read},
     path::{Path, PathBuf},
-    process::{Child, ChildStderr, Command, Stdio},
+    process::{Child, ChildStderr, Stdio},
 };
 
 use mon::{Event, RunId};
@@ -85,14 +85,14 @@ impl RbdRuns {
     }
 
     fn spawn(&self, args: &[String]) -> std::io::Result<Run> {
-        let mut command = Command::new("rbd");
+        let mut command = reactor::child_command("rbd");
         command.arg("--conf").arg(&self.conf).args(["--name", &self.who.to_string()]);
         if let Some(keyring) = &self.keyring {
             command.arg("--keyring").arg(keyring);
         }
         command.args(args).env_remove("CEPH_ARGS");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = reactor::spawn_child(&mut command)?;
+        let mut child = command.spawn()?;
         let stderr = child.stderr.take().ok_or(ErrorKind::BrokenPipe)?;
         reactor::set_nonblocking(&stderr)?;
         Ok(Run { child, stderr, output: RunOutput::default() })

@@ -1,6 +1,7 @@
 //! The command line of Loligo: arguments and wiring only.
 
 use std::{
+    ffi::OsString,
     io::{Write, stderr},
     path::PathBuf,
     process::ExitCode,
@@ -39,6 +40,18 @@ enum Command {
     /// Look at the store of an OSD that does not run: check it, show what it holds, measure it.
     #[command(subcommand)]
     Store(store_args::StoreCommand),
+    #[command(name = daemon::EXEC_CHILD, hide = true)]
+    ExecChild(ExecChildArgs),
+}
+
+/// Of a child that a daemon starts.
+#[derive(clap::Args)]
+struct ExecChildArgs {
+    /// The daemon's process.
+    parent: u32,
+    /// The program, and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
 }
 
 #[derive(clap::Args)]
@@ -211,7 +224,7 @@ fn parse_key_type(text: &str) -> Result<KeyType, String> {
 fn run(command: Command) -> anyhow::Result<()> {
     let log = match &command {
         Command::Up(up) => Some(up.data.join("log/loligo.log")),
-        Command::Mkfs(_) | Command::Bench(_) | Command::Store(_) => None,
+        Command::Mkfs(_) | Command::Bench(_) | Command::Store(_) | Command::ExecChild(_) => None,
         Command::Mon(mon) => daemon::log_file("mon", &mon.id, &mon.conf)?,
         Command::Osd(osd) => daemon::log_file("osd", &osd.id, &osd.conf)?,
     };
@@ -230,6 +243,7 @@ fn run(command: Command) -> anyhow::Result<()> {
 fn execute(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Store(store) => store.run(),
+        Command::ExecChild(child) => daemon::exec_child(child.parent, &child.command),
         Command::Up(up) => daemon::up(&daemon::UpOptions {
             data: up.data,
             osds: up.osds,
@@ -308,6 +322,13 @@ mod tests {
         assert_eq!(parse_size("4k"), Ok(4096));
         assert_eq!(parse_size("20G"), Ok(20 << 30));
         assert!(parse_size("x").is_err() && parse_size("1Q").is_err() && parse_size("99999999999T").is_err());
+    }
+
+    #[test]
+    fn a_child_takes_the_options_of_its_program() {
+        let words = ["loligo", daemon::EXEC_CHILD, "7", "rbd", "--conf", "c", "--help", "--", "-x"];
+        let Command::ExecChild(child) = Args::try_parse_from(words).unwrap().command else { panic!() };
+        assert_eq!((child.parent, child.command), (7, words[3..].iter().map(OsString::from).collect()));
     }
 
     #[test]
