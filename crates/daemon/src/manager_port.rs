@@ -8,14 +8,14 @@ use auth::con_mode;
 use messages::Message;
 use mon::{Event, ManagerAuthority, Mon, Peer};
 use msgr::Config;
-use net::{NetEvent, WireEvent};
+use net::{NetEvent, PeerEvent, WireEvent};
 use reactor::{ConnId, ListenerId, Reactor};
-use types::{EntityAddr, EntityAddrVec, EntityType, GlobalId};
+use types::{EntityAddr, EntityAddrVec, EntityType};
 
 use crate::{
     bind_ports::BindPorts,
     clock,
-    wire::{Net, OnReactor},
+    wire::{Net, OnReactor, mon_peer},
 };
 
 /// The listener and the connections of the manager's part.
@@ -85,35 +85,20 @@ impl ManagerPort {
 
     fn on_net(&mut self, events: Vec<NetEvent>) -> Vec<Event> {
         let mut said = Vec::new();
-        for event in events {
+        for event in events.into_iter().filter_map(NetEvent::from_peer) {
             match event {
-                NetEvent::Opened(id, end) => {
-                    let peer = Peer {
-                        name: end.identity.name,
-                        global_id: GlobalId(end.identity.global_id),
-                        addr: end.addr,
-                        ip: end.socket.ip(),
-                        features: end.features,
-                    };
-                    self.peers.insert(id, peer);
+                PeerEvent::Opened(id, end) => {
+                    self.peers.insert(id, mon_peer(*end));
                 }
-                NetEvent::Closed(id) => {
+                PeerEvent::Closed(id) => {
                     self.peers.remove(&id);
                 }
-                NetEvent::Received(id, tid, message) => {
+                PeerEvent::Received(id, tid, message) => {
                     if let Some(peer) = self.peers.get(&id) {
                         let peer = Box::new(peer.clone());
                         said.push(Event::ToManager { link: id, tid, peer, message });
                     }
                 }
-                NetEvent::MonOpened
-                | NetEvent::MonClosed
-                | NetEvent::FromMon(..)
-                | NetEvent::Tickets
-                | NetEvent::Secrets(_)
-                | NetEvent::FromOsd(..)
-                | NetEvent::OsdRefused(_)
-                | NetEvent::OsdStuck(_) => {}
             }
         }
         said

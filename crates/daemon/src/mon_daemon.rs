@@ -7,7 +7,7 @@ use auth::{con_mode, method};
 use messages::Message;
 use mon::{DataSpace, Effect, Event, Ledger, LedgerContents, Mon, MonOptions, Peer};
 use msgr::Config;
-use net::NetEvent;
+use net::{NetEvent, PeerEvent};
 use reactor::{Event as IoEvent, FileSystem, Reactor, Signal};
 use types::{EntityName, EntityType, GlobalId};
 
@@ -26,7 +26,7 @@ use crate::{
     metrics_port::MetricsPort,
     own_addresses,
     stop::Stop,
-    wire::{Net, OnReactor, wire_event},
+    wire::{Net, OnReactor, mon_peer, wire_event},
 };
 
 const MON_TIMER: u64 = 1;
@@ -302,30 +302,15 @@ impl Daemon {
     }
 
     fn on_net(&mut self, events: Vec<NetEvent>, reactor: &mut Reactor) {
-        for event in events {
+        for event in events.into_iter().filter_map(NetEvent::from_peer) {
             match event {
-                NetEvent::Opened(id, end) => {
-                    let peer = Peer {
-                        name: end.identity.name,
-                        global_id: GlobalId(end.identity.global_id),
-                        addr: end.addr,
-                        ip: end.socket.ip(),
-                        features: end.features,
-                    };
-                    self.handle(Event::ConnOpened(mon::ConnId(id), Box::new(peer)), reactor);
+                PeerEvent::Opened(id, end) => {
+                    self.handle(Event::ConnOpened(mon::ConnId(id), Box::new(mon_peer(*end))), reactor);
                 }
-                NetEvent::Closed(id) => self.handle(Event::ConnClosed(mon::ConnId(id)), reactor),
-                NetEvent::Received(id, tid, message) => {
+                PeerEvent::Closed(id) => self.handle(Event::ConnClosed(mon::ConnId(id)), reactor),
+                PeerEvent::Received(id, tid, message) => {
                     self.handle(Event::Received { conn: mon::ConnId(id), tid, message }, reactor);
                 }
-                NetEvent::MonOpened
-                | NetEvent::MonClosed
-                | NetEvent::FromMon(..)
-                | NetEvent::Tickets
-                | NetEvent::Secrets(_)
-                | NetEvent::FromOsd(..)
-                | NetEvent::OsdRefused(_)
-                | NetEvent::OsdStuck(_) => {}
             }
         }
     }

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use msgr::PartialFrame;
+use msgr::{Established, PartialFrame};
 use net::{Wire, WireEvent};
 use reactor::{Event, Reactor};
-use types::{Instant, UTime};
+use types::{GlobalId, Instant, UTime};
 
 use crate::clock;
 
@@ -62,6 +62,17 @@ impl Wire for OnReactor<'_> {
 
     fn close_when_sent(&mut self, conn: reactor::ConnId) {
         self.0.close_when_sent(conn);
+    }
+}
+
+/// The peer at the other end of a connection of the monitor or of its manager's part.
+pub(crate) fn mon_peer(end: Established) -> mon::Peer {
+    mon::Peer {
+        name: end.identity.name,
+        global_id: GlobalId(end.identity.global_id),
+        addr: end.addr,
+        ip: end.socket.ip(),
+        features: end.features,
     }
 }
 

@@ -8,10 +8,12 @@
 mod handshakes;
 mod net;
 mod no_authority;
+mod peer_event;
 mod service_auth;
 mod wire;
 
 pub use net::{Net, NetEvent};
 pub use no_authority::NoAuthority;
+pub use peer_event::PeerEvent;
 pub use service_auth::ServiceAuth;
 pub use wire::{Wire, WireEvent};

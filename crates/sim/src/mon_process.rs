@@ -5,7 +5,7 @@ use std::time::Duration;
 use auth::{con_mode, method};
 use mon::{ConnId, Effect, Event, Ledger, LedgerTxn, MemLedger, Mon, MonOptions, Peer};
 use msgr::Config;
-use net::{Net, NetEvent};
+use net::{Net, NetEvent, PeerEvent};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{EntityAddrVec, EntityType, GlobalId, Token};
 
@@ -80,9 +80,9 @@ impl MonProcess {
     }
 
     fn on_net(&mut self, events: Vec<NetEvent>, ctx: &mut Ctx<'_>) {
-        for event in events {
+        for event in events.into_iter().filter_map(NetEvent::from_peer) {
             match event {
-                NetEvent::Opened(id, end) => {
+                PeerEvent::Opened(id, end) => {
                     let peer = Peer {
                         name: end.identity.name,
                         global_id: GlobalId(end.identity.global_id),
@@ -92,18 +92,10 @@ impl MonProcess {
                     };
                     self.handle(Event::ConnOpened(ConnId(id), Box::new(peer)), ctx);
                 }
-                NetEvent::Closed(id) => self.handle(Event::ConnClosed(ConnId(id)), ctx),
-                NetEvent::Received(id, tid, message) => {
+                PeerEvent::Closed(id) => self.handle(Event::ConnClosed(ConnId(id)), ctx),
+                PeerEvent::Received(id, tid, message) => {
                     self.handle(Event::Received { conn: ConnId(id), tid, message }, ctx);
                 }
-                NetEvent::MonOpened
-                | NetEvent::MonClosed
-                | NetEvent::FromMon(..)
-                | NetEvent::Tickets
-                | NetEvent::Secrets(_)
-                | NetEvent::FromOsd(..)
-                | NetEvent::OsdRefused(_)
-                | NetEvent::OsdStuck(_) => {}
             }
         }
     }
