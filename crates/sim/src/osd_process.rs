@@ -16,7 +16,7 @@ use rand::{
     seq::{IndexedMutRandom, IndexedRandom},
 };
 use shard::{Outcome, ShardMachine};
-use store::{Config as StoreConfig, DeviceCommand, Mount, MountError, Store, virtual_disk::VirtualDisk};
+use store::{Config as StoreConfig, DeviceCommand, MountError, Store, virtual_disk::VirtualDisk};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Instant, OsdId, Token, Transaction};
 
 use self::turn::Came;
@@ -101,23 +101,6 @@ pub(crate) struct OsdProcess {
     failure: Option<String>,
 }
 
-/// Mounts the store as the last process left it; the seed chooses the order in which the disk answers.
-pub(crate) fn mount(
-    disk: &mut VirtualDisk,
-    config: StoreConfig,
-    rng: &mut StdRng,
-) -> Result<Store, MountError> {
-    let mut mount: Mount = Store::mount(disk.sizes(), config);
-    loop {
-        disk.submit(mount.take_commands());
-        if let Some(result) = mount.take() {
-            return result;
-        }
-        let (token, result) = disk.step(rng).expect("a mount that is not done waits for the disk");
-        mount.device_done(token, result);
-    }
-}
-
 impl Part {
     fn start(
         own: &OsdDisk,
@@ -187,7 +170,7 @@ impl OsdProcess {
     ) -> Result<OsdProcess, (OsdDisk, String)> {
         let who = ctx.who;
         let mounted: Result<Vec<Store>, MountError> =
-            own.disks.iter_mut().map(|disk| mount(disk, own.config, rng)).collect();
+            own.disks.iter_mut().map(|disk| disk.mount(own.config, rng)).collect();
         let stores = match mounted {
             Ok(stores) => stores,
             Err(error) => return Err((own, error.to_string())),

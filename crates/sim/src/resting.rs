@@ -6,15 +6,10 @@ use bytes::Bytes;
 use osd::Shard;
 use pg::{Pg, PgRecord};
 use rand::{SeedableRng, rngs::StdRng};
-use store::{
-    Completion, Config, Fsck, FsckReport, NotCached, ObjectStore, Problem, Store, virtual_disk::VirtualDisk,
-};
+use store::{Completion, NotCached, ObjectStore, Problem, Store, virtual_disk::VirtualDisk};
 use types::{CollId, EVersion, HObject, OsdId, OsdMap, PgId, Token};
 
-use crate::{
-    device_faults::Loss,
-    osd_process::{OsdDisk, mount},
-};
+use crate::{device_faults::Loss, osd_process::OsdDisk};
 
 const TOKEN: Token = Token(u64::MAX);
 
@@ -70,18 +65,6 @@ pub(crate) struct RestingOsd {
     pub(crate) has_lost_index: bool,
 }
 
-fn fsck(disk: &mut VirtualDisk, config: Config, rng: &mut StdRng) -> FsckReport {
-    let mut fsck = Fsck::new(disk.sizes(), config, true);
-    loop {
-        if let Some(report) = fsck.take() {
-            return report;
-        }
-        disk.submit(fsck.take_commands());
-        let (token, result) = disk.step(rng).expect("a check that is not done waits for the disk");
-        fsck.device_done(token, result);
-    }
-}
-
 /// What a device must have lost where a store has such a problem; none if the store itself is to blame.
 fn loss_behind(problem: &Problem) -> Option<Loss> {
     match problem {
@@ -99,13 +82,13 @@ impl RestingOsd {
         let mut osd = RestingOsd { whoami, shards: Vec::new(), has_lost_index: false };
         for mut disk in disks {
             let mut rng = StdRng::seed_from_u64(1);
-            let problems = fsck(&mut disk, config, &mut rng).problems;
+            let problems = disk.fsck(config, &mut rng).problems;
             let is_excused = |problem: &Problem| loss_behind(problem).is_some_and(|behind| behind <= loss);
             if let Some(problem) = problems.iter().find(|problem| !is_excused(problem)) {
                 return Err(why(problem.to_string()));
             }
             osd.has_lost_index |= problems.iter().any(|problem| matches!(problem, Problem::Index { .. }));
-            match mount(&mut disk, config, &mut rng) {
+            match disk.mount(config, &mut rng) {
                 Ok(store) => osd.shards.push(Resting { store, disk, rng }),
                 Err(_) if loss == Loss::Any => return Ok(RestingOsd { shards: Vec::new(), ..osd }),
                 Err(error) => return Err(why(error.to_string())),
@@ -208,7 +191,7 @@ mod tests {
     fn mounted(loss: Loss, harm: impl Fn(&mut VirtualDisk)) -> Result<RestingOsd, String> {
         let mut rng = StdRng::seed_from_u64(1);
         let key = CryptoKey::generate(KeyType::Aes, UTime::default(), &mut rng);
-        let world = World::of(Options::new(1), Scale::new(1, Config::default(), 1), rng);
+        let world = World::of(Options::new(1), Scale::new(1, store::Config::default(), 1), rng);
         let mut own = world.new_disk(0, key);
         own.disks.iter_mut().for_each(harm);
         RestingOsd::mount(own, loss)

@@ -9,6 +9,7 @@ use std::{collections::VecDeque, time::Instant};
 
 use bytes::Bytes;
 use codec::AlignedBuf;
+use rand::{SeedableRng, rngs::StdRng};
 use store::{Config, DeviceCommand, ObjectStore, Store, StoreIdentity, virtual_disk::VirtualDisk};
 use types::{
     CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp,
@@ -43,16 +44,8 @@ fn made(config: Config) -> (Store, VirtualDisk) {
     for command in Store::format(bytes, identity, &config).expect("large enough") {
         disk.execute(command).1.expect("the disk works");
     }
-    let mut mount = Store::mount(bytes, config);
-    loop {
-        match mount.take() {
-            Some(store) => return (store.expect("it was just formatted"), disk),
-            None => mount.take_commands().into_iter().for_each(|command| {
-                let (token, result) = disk.execute(command);
-                mount.device_done(token, result);
-            }),
-        }
-    }
+    let store = disk.mount(config, &mut StdRng::seed_from_u64(1)).expect("it was just formatted");
+    (store, disk)
 }
 
 fn coll() -> CollId {

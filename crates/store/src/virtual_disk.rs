@@ -11,7 +11,9 @@ use codec::{AlignedBuf, BLOCK_BYTES};
 use rand::Rng;
 use types::Token;
 
-use crate::{DeviceCommand, DeviceError, DeviceRole, DeviceSizes};
+use crate::{
+    Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Fsck, FsckReport, Mount, MountError, Store,
+};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -154,6 +156,37 @@ impl VirtualDisk {
                 (token, Ok(None))
             }
         }
+    }
+
+    /// Executes a machine's commands, in any order, until it has what it is for.
+    pub fn drive<M, T>(
+        &mut self,
+        rng: &mut impl Rng,
+        machine: &mut M,
+        take_commands: fn(&mut M) -> Vec<DeviceCommand>,
+        device_done: fn(&mut M, Token, Result<Option<Bytes>, DeviceError>),
+        take: impl Fn(&mut M) -> Option<T>,
+    ) -> T {
+        loop {
+            self.submit(take_commands(machine));
+            if let Some(result) = take(machine) {
+                return result;
+            }
+            let (token, result) = self.step(rng).expect("a machine that is not done waits for the disk");
+            device_done(machine, token, result);
+        }
+    }
+
+    /// Mounts the store on it.
+    pub fn mount(&mut self, config: Config, rng: &mut impl Rng) -> Result<Store, MountError> {
+        let mut mount: Mount = Store::mount(self.sizes, config);
+        self.drive(rng, &mut mount, Mount::take_commands, Mount::device_done, Mount::take)
+    }
+
+    /// Checks the store on it, all data included.
+    pub fn fsck(&mut self, config: Config, rng: &mut impl Rng) -> FsckReport {
+        let mut fsck = Fsck::new(self.sizes, config, true);
+        self.drive(rng, &mut fsck, Fsck::take_commands, Fsck::device_done, Fsck::take)
     }
 
     /// Cuts the power: of what is queued or not flushed, each block survives, or not, or in part. The queue is

@@ -3,6 +3,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use msgr::{Config, PartialFrame};
 use osd::{OsdConfig, Shard};
+use rand::{SeedableRng, rngs::StdRng};
 use store::{Config as StoreConfig, StoreIdentity, virtual_disk::VirtualDisk};
 use types::{EntityAddrVec, OsdId, UTime};
 
@@ -50,16 +51,7 @@ fn store(disk: &mut VirtualDisk) -> Store {
     for command in commands {
         disk.execute(command).1.unwrap();
     }
-    let mut mount = Store::mount(disk.sizes(), StoreConfig::default());
-    loop {
-        for command in mount.take_commands() {
-            let (token, result) = disk.execute(command);
-            mount.device_done(token, result);
-        }
-        if let Some(store) = mount.take() {
-            return store.unwrap();
-        }
-    }
+    disk.mount(StoreConfig::default(), &mut StdRng::seed_from_u64(1)).unwrap()
 }
 
 /// An OSD with nothing on it.

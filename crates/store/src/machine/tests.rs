@@ -66,19 +66,7 @@ fn formatted(sizes: impl Into<DeviceSizes>, config: &Config) -> VirtualDisk {
 }
 
 fn mount(disk: &mut VirtualDisk, rng: &mut StdRng) -> Result<Store, MountError> {
-    mount_as(config(), disk, rng)
-}
-
-fn mount_as(config: Config, disk: &mut VirtualDisk, rng: &mut StdRng) -> Result<Store, MountError> {
-    let mut mount: Mount = Store::mount(disk.sizes(), config);
-    loop {
-        if let Some(result) = mount.take() {
-            return result;
-        }
-        disk.submit(mount.take_commands());
-        let (token, result) = disk.step(rng).expect("a mount that is not done waits for the disk");
-        mount.device_done(token, result);
-    }
+    disk.mount(config(), rng)
 }
 
 /// Executes everything that is outstanding.
@@ -299,7 +287,7 @@ fn on_a_file_zeros_go_ahead_of_the_first_lap_of_the_journal() {
     let config = Config { prepares_journal: true, ..config() };
     let mut disk = formatted(DISK_BYTES, &config);
     for mounts in 0..3 {
-        let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+        let mut store = disk.mount(config, &mut rng).unwrap();
         let mut zeros = 0;
         for at in 0..200 {
             let mut txn = Transaction::new(coll(0));
@@ -327,7 +315,7 @@ fn the_store_equals_its_model_across_mounts() {
         let mut disk = formatted(DISK_BYTES, &config);
         let mut model = MemStore::new();
         for _ in 0..4 {
-            let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+            let mut store = disk.mount(config, &mut rng).unwrap();
             assert_same(&mut store, &model, &mut disk, &mut rng);
             for at in 0..120 {
                 let txn = random_txn(&mut rng, &model, 2);

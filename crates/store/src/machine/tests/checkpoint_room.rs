@@ -124,7 +124,7 @@ impl Filler {
         } else {
             disk.kill(rng)
         }
-        let mut store = mount_as(config, disk, rng).unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        let mut store = disk.mount(config, rng).unwrap_or_else(|e| panic!("{}: {e}", self.name));
         store.check_invariants();
         let found: BTreeSet<HObject> =
             ask(&mut store, disk, rng, |s| s.list(coll(0), &HObject::min(), usize::MAX))
@@ -151,7 +151,7 @@ fn fill(seed: u64, index: Option<u64>) {
     let memory = if seed.is_multiple_of(3) { 128 << 10 } else { u64::MAX };
     let config = Config { index_bytes_max: memory, ..small_journal() };
     let mut disk = formatted(DeviceSizes { index, ..BYTES.into() }, &config);
-    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(config, &mut rng).unwrap();
     let mut filler = Filler::new(String::new());
     for round in 0..12 {
         filler.name = format!("seed {seed}, index {index:?}, round {round}");
@@ -184,7 +184,7 @@ fn fill(seed: u64, index: Option<u64>) {
     store.check_invariants();
     store.unmount_after(&mut disk, &mut rng);
     assert_eq!(store.superblock.is_clean, 1, "{}", filler.name);
-    assert_eq!(crash::fsck(config, &mut disk, &mut rng).problems, [], "{}", filler.name);
+    assert_eq!(disk.fsck(config, &mut rng).problems, [], "{}", filler.name);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn on_a_nearly_full_device_every_crash_is_survived() {
 fn nearly_full(config: Config, above: u64, rng: &mut StdRng) -> (Store, VirtualDisk, Filler) {
     let bytes = 68 << 10;
     let mut disk = formatted(BYTES, &config);
-    let mut store = mount_as(config, &mut disk, rng).unwrap();
+    let mut store = disk.mount(config, rng).unwrap();
     let mut filler = Filler::new(format!("{above} above"));
     let kept = |store: &Store| store.space.growth_floor() * BLOCK + above;
     while store.space.free_count() * BLOCK > kept(&store) + 2 * bytes {
@@ -261,7 +261,7 @@ fn the_names_of_small_pieces_are_counted() {
     let mut rng = StdRng::seed_from_u64(33);
     let config = Config { pending_bytes_max: 1 << 20, ..small_journal() };
     let mut disk = formatted(BYTES, &config);
-    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(config, &mut rng).unwrap();
     let mut filler = Filler::new("pieces".to_string());
     for _ in 0..4 {
         let txn = filler.put_pieces(1_000);
@@ -364,6 +364,6 @@ fn a_split_that_has_begun_ends_on_a_device_that_others_fill() {
         assert!(!store.waiting.is_first_begun(coll(5)) && store.index.get(coll(5), &mark()).is_none());
         store.check_invariants();
         store.unmount_after(&mut disk, &mut rng);
-        assert_eq!(crash::fsck(config, &mut disk, &mut rng).problems, []);
+        assert_eq!(disk.fsck(config, &mut rng).problems, []);
     }
 }

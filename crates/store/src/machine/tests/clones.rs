@@ -10,7 +10,7 @@ fn what_clones_share_is_known_by_runs() {
     let mut rng = StdRng::seed_from_u64(1);
     let config = Config { journal_bytes: 4 << 20, cache_bytes_max: 1 << 20, ..config() };
     let mut disk = formatted(320 << 20, &config);
-    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(config, &mut rng).unwrap();
     let mut submit = |store: &mut Store, disk: &mut VirtualDisk, number: u32, mutation: Mutation| {
         let mut txn = Transaction::new(coll(0));
         txn.push(&object(number), mutation);
@@ -43,8 +43,8 @@ fn what_clones_share_is_known_by_runs() {
     store.unmount_after(&mut disk, &mut rng);
     let after_flush = runs(&store);
     assert!(known.len() <= 8 * OBJECTS as usize && after_flush.len() <= 8 * OBJECTS as usize);
-    assert_eq!(crash::fsck(config, &mut disk, &mut rng).problems, []);
-    let store = mount_as(config, &mut disk, &mut rng).unwrap();
+    assert_eq!(disk.fsck(config, &mut rng).problems, []);
+    let store = disk.mount(config, &mut rng).unwrap();
     assert_eq!(runs(&store), after_flush);
     store.check_invariants();
 }

@@ -8,24 +8,11 @@ use std::{collections::BTreeMap, time::Duration};
 use types::Instant;
 
 use super::*;
-use crate::{Fsck, FsckReport};
 
 /// STORE_CRASH_FIRST and STORE_CRASH_SEEDS (its end) choose other seeds than the `default` first ones.
 pub(super) fn seeds(default: u64) -> std::ops::Range<u64> {
     let number = |name, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
     number("STORE_CRASH_FIRST", 0)..number("STORE_CRASH_SEEDS", default)
-}
-
-pub(super) fn fsck(config: Config, disk: &mut VirtualDisk, rng: &mut StdRng) -> FsckReport {
-    let mut fsck = Fsck::new(disk.sizes(), config, true);
-    loop {
-        if let Some(report) = fsck.take() {
-            return report;
-        }
-        disk.submit(fsck.take_commands());
-        let (token, result) = disk.step(rng).expect("a check that is not done waits for the disk");
-        fsck.device_done(token, result);
-    }
 }
 
 /// What was done until now.
@@ -83,14 +70,14 @@ impl History {
     }
 
     fn check_device(&self, disk: &mut VirtualDisk, rng: &mut StdRng) {
-        let report = fsck(self.config, disk, rng);
+        let report = disk.fsck(self.config, rng);
         assert_eq!(report.problems, [], "{}", self.name);
     }
 
     /// Mounts what a crash left, and finds out which state it is.
     fn survive(&self, disk: &mut VirtualDisk, rng: &mut StdRng) -> MemStore {
         self.check_device(disk, rng);
-        let mut store = mount_as(self.config, disk, rng).unwrap_or_else(|e| panic!("{}: {e}", self.name));
+        let mut store = disk.mount(self.config, rng).unwrap_or_else(|e| panic!("{}: {e}", self.name));
         store.check_invariants();
         let state = self.state_of(&mut store, disk, rng, self.committed);
         let state = state.or_else(|| self.half_removed(&mut store, disk, rng));
@@ -207,7 +194,7 @@ fn cut_everywhere(seed: u64, txns: usize) {
     let config = tiny_config(seed);
     let mut disk = formatted(sizes(seed), &config);
     let mut history = History::new(format!("seed {seed}"), config);
-    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(config, &mut rng).unwrap();
     let mut clock = Clock::default();
     for _ in 0..txns {
         store.set_time(clock.later(&mut rng));
@@ -250,7 +237,7 @@ fn cut_somewhere(seed: u64, rounds: usize, txns: usize) {
     let mut clock = Clock::default();
     for round in 0..rounds {
         history.name = format!("seed {seed} round {round}");
-        let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+        let mut store = disk.mount(config, &mut rng).unwrap();
         assert_same(&mut store, history.last(), &mut disk, &mut rng);
         // The crash leaves a state that is not older than the commits.
         let mut steps = rng.random_range(0..txns * 6);
@@ -321,7 +308,7 @@ fn settled(seed: u64, is_clean: bool) -> (History, VirtualDisk, StdRng) {
     let config = tiny_config(seed);
     let mut disk = formatted(sizes(seed), &config);
     let mut history = History::new(format!("seed {seed}"), config);
-    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(config, &mut rng).unwrap();
     for _ in 0..rng.random_range(20..40) {
         let txn = random_txn(&mut rng, history.last(), history.colls());
         history.submit(&mut store, txn);
@@ -362,8 +349,8 @@ fn flip(history: &History, disk: &VirtualDisk, offset: u64, rng: &mut StdRng) {
     let mut disk = disk.clone();
     let what = format!("{}, a bit in the block at {offset}", history.name);
     disk.flip_bit(offset + rng.random_range(0..BLOCK), rng.random_range(0..8));
-    let report = fsck(history.config, &mut disk, rng);
-    let mut store = match mount_as(history.config, &mut disk, rng) {
+    let report = disk.fsck(history.config, rng);
+    let mut store = match disk.mount(history.config, rng) {
         Ok(store) => store,
         Err(_) => return assert_ne!(report.problems, [], "{what}"),
     };
@@ -402,7 +389,7 @@ fn fail_somewhere(seed: u64, txns: usize) {
     let config = tiny_config(seed);
     let mut disk = formatted(sizes(seed), &config);
     let mut history = History::new(format!("seed {seed}"), config);
-    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(config, &mut rng).unwrap();
     disk.set_failing(rng.random_range(1..40));
     let mut committed_at_fault = None;
     for _ in 0..txns {
@@ -449,6 +436,6 @@ fn a_superblock_torn_by_the_next_start_is_no_damage() {
     store.unmount_after(&mut disk, &mut rng);
     let next = (store.superblock.sequence + 1) as usize % crate::superblock::COPIES.len();
     disk.flip_bit(crate::superblock::COPIES[next] * BLOCK + 100, 3);
-    let report = fsck(config(), &mut disk, &mut rng);
+    let report = disk.fsck(config(), &mut rng);
     assert_eq!((report.problems, report.notes.len()), (Vec::new(), 1));
 }

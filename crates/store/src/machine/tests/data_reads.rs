@@ -12,7 +12,7 @@ fn no_more_is_read_at_a_time_than_there_is_memory_for() {
     let mut rng = StdRng::seed_from_u64(1);
     let config = Config { small_write_bytes_max: BLOCK, cache_bytes_max: 0, ..config() };
     let mut disk = formatted(DISK_BYTES, &config);
-    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(config, &mut rng).unwrap();
     let c = coll(1);
     let mut txn = Transaction::new(c);
     txn.ops.push(TxnOp::CreateCollection);

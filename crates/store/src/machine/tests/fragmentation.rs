@@ -29,7 +29,7 @@ impl Bed {
         let config = Config { journal_bytes: 4 << 20, pending_bytes_max: 2 << 20, ..config() };
         let mut rng = StdRng::seed_from_u64(1);
         let mut disk = formatted(device_bytes, &config);
-        let store = mount_as(config, &mut disk, &mut rng).unwrap();
+        let store = disk.mount(config, &mut rng).unwrap();
         let objects = (store.usage().available_bytes * 9 / 10 / OBJECT_BYTES) as u32;
         let mut bed = Bed { disk, store, rng, objects, device_bytes };
         for number in 0..objects {

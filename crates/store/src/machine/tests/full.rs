@@ -59,7 +59,7 @@ fn fill(
 ) {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut disk = formatted(sizes, &config);
-    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(config, &mut rng).unwrap();
     let (mut committed, mut number, mut beyond) = (0, 0, 0);
     while beyond < 200 {
         store.submit(Token(u64::from(number)), txn(number, &mut rng));
@@ -90,8 +90,8 @@ fn fill(
         store.unmount_after(&mut disk, &mut rng);
         assert_eq!(store.superblock.is_clean, 1, "{name}");
     }
-    assert_eq!(crash::fsck(config, &mut disk, &mut rng).problems, [], "{name}");
-    let mut store = mount_as(config, &mut disk, &mut rng).unwrap_or_else(|e| panic!("{name}: {e}"));
+    assert_eq!(disk.fsck(config, &mut rng).problems, [], "{name}");
+    let mut store = disk.mount(config, &mut rng).unwrap_or_else(|e| panic!("{name}: {e}"));
     store.check_invariants();
     let there = all_objects(&mut store, &mut disk, &mut rng);
     if txn(0, &mut rng).ops == txn(0, &mut rng).ops {
@@ -113,7 +113,7 @@ fn fill(
     }
     store.check_invariants();
     store.unmount_after(&mut disk, &mut rng);
-    assert_eq!(crash::fsck(config, &mut disk, &mut rng).problems, [], "{name}");
+    assert_eq!(disk.fsck(config, &mut rng).problems, [], "{name}");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_device_that_omap_fills_is_usable_when_some_is_removed() {
 fn what_is_removed_overtakes_what_waits_in_other_collections() {
     let mut rng = StdRng::seed_from_u64(9);
     let mut disk = formatted(BYTES, &small_journal());
-    let mut store = mount_as(small_journal(), &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(small_journal(), &mut rng).unwrap();
     for number in 0..10 {
         store.submit(Token(1), Transaction { coll: coll(1), ..large(number) });
     }
@@ -167,7 +167,7 @@ fn a_checkpoint_begins_before_it_would_need_all_free_space() {
     let mut rng = StdRng::seed_from_u64(10);
     let config = Config { journal_bytes: 8 << 20, ..small_journal() };
     let mut disk = formatted(BYTES, &config);
-    let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(config, &mut rng).unwrap();
     let sequence = store.superblock.sequence;
     let mut number = 0;
     while !matches!(store.background, super::super::Background::Checkpoint(_)) {

@@ -37,7 +37,7 @@ fn write_ring(store: &mut Store, disk: &mut VirtualDisk) -> Vec<DeviceCommand> {
 /// A store of which a checkpoint has committed a transaction that has no record, and with a record after it.
 fn checkpointed_over_a_full_ring(rng: &mut StdRng) -> (Store, VirtualDisk) {
     let mut disk = formatted(DISK_BYTES, &small_ring());
-    let mut store = mount_as(small_ring(), &mut disk, rng).unwrap();
+    let mut store = disk.mount(small_ring(), rng).unwrap();
     let mut held = Vec::new();
     // Three records of 17 blocks fit, a fourth one does not, and what would make room is slow.
     for number in 0..4 {
@@ -61,7 +61,7 @@ fn an_older_superblock_is_no_way_around_transactions_that_only_the_newer_one_has
     let (store, disk) = checkpointed_over_a_full_ring(&mut rng);
     let newest = COPIES[(store.superblock.sequence % 2) as usize] * BLOCK;
     let mut sound = disk.clone();
-    let mut found = mount_as(small_ring(), &mut sound, &mut rng).unwrap();
+    let mut found = sound.mount(small_ring(), &mut rng).unwrap();
     for number in 0..5 {
         assert!(
             ask(&mut found, &mut sound, &mut rng, |s| s.meta(coll(0), &object(number))).unwrap().is_some()
@@ -71,8 +71,8 @@ fn an_older_superblock_is_no_way_around_transactions_that_only_the_newer_one_has
     damaged.flip_bit(newest + 100, 3);
     let offset = (store.superblock.journal.start + 51) * BLOCK;
     let problem = Problem::Unmountable(MountError::JournalGap { offset });
-    assert_eq!(crash::fsck(small_ring(), &mut damaged.clone(), &mut rng).problems, [problem]);
-    let refused = mount_as(small_ring(), &mut damaged, &mut rng);
+    assert_eq!(damaged.clone().fsck(small_ring(), &mut rng).problems, [problem]);
+    let refused = damaged.mount(small_ring(), &mut rng);
     assert_eq!(refused.err(), Some(MountError::JournalGap { offset }));
 }
 
@@ -81,10 +81,10 @@ fn a_mount_makes_the_journal_durable_before_it_writes_over_what_that_covers() {
     for seed in 0..40 {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut disk = formatted(DISK_BYTES, &small_ring());
-        let mut store = mount_as(small_ring(), &mut disk, &mut rng).unwrap();
+        let mut store = disk.mount(small_ring(), &mut rng).unwrap();
         write(&mut store, 7, 16 << 10);
         store.unmount_after(&mut disk, &mut rng);
-        let mut store = mount_as(small_ring(), &mut disk, &mut rng).unwrap();
+        let mut store = disk.mount(small_ring(), &mut rng).unwrap();
         // The record reaches the disk's cache, or not, and nobody is told.
         let mut txn = Transaction::new(coll(0));
         let data = Bytes::from(vec![99; 8 << 10]);
@@ -98,7 +98,7 @@ fn a_mount_makes_the_journal_durable_before_it_writes_over_what_that_covers() {
             disk.submit(mount.take_commands());
             let mut cut = disk.clone();
             cut.crash(&mut rng);
-            assert_eq!(crash::fsck(small_ring(), &mut cut, &mut rng).problems, [], "seed {seed}");
+            assert_eq!(cut.fsck(small_ring(), &mut rng).problems, [], "seed {seed}");
             let (token, result) = disk.step(&mut rng).expect("a mount that is not done waits for the disk");
             mount.device_done(token, result);
         }
@@ -139,7 +139,7 @@ fn an_unreadable_record_among_others_is_a_gap() {
     let offset = start + 8 * BLOCK;
     assert_eq!(mount(&mut disk.clone(), &mut rng).err(), Some(MountError::JournalGap { offset }));
     let problem = Problem::Unmountable(MountError::JournalGap { offset });
-    assert_eq!(crash::fsck(config(), &mut disk, &mut rng).problems, [problem]);
+    assert_eq!(disk.fsck(config(), &mut rng).problems, [problem]);
 }
 
 #[test]

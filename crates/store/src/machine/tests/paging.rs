@@ -24,7 +24,7 @@ fn put(number: u32) -> Transaction {
 /// A store with many objects, settled.
 fn filled(rng: &mut StdRng) -> (Store, VirtualDisk) {
     let mut disk = formatted(64 << 20, &small());
-    let mut store = mount_as(small(), &mut disk, rng).unwrap();
+    let mut store = disk.mount(small(), rng).unwrap();
     for number in 0..OBJECTS {
         store.submit(Token(u64::from(number)), put(number));
         store.kick();
@@ -86,16 +86,16 @@ fn more_objects_than_memory_holds_are_all_there() {
     store.unmount_after(&mut disk, &mut rng);
 
     // A mount reads what it needs and no more; one with room reads all.
-    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(small(), &mut rng).unwrap();
     let memory = store.index_memory();
     assert!(memory.reads < 10 && memory.pages > 100, "{memory:?}");
     assert_eq!(store.usage().data_bytes, u64::from(OBJECTS) * BLOCK);
     assert_eq!(read(&mut store, &mut disk, &mut rng, coll(0), &object(8), (0, 200)), Ok(data(8)));
     let config = Config { index_bytes_max: u64::MAX, ..small() };
-    let store = mount_as(config, &mut disk, &mut rng).unwrap();
+    let store = disk.mount(config, &mut rng).unwrap();
     assert_eq!(store.index_memory().loaded, store.index_memory().pages);
     store.check_invariants();
-    assert_eq!(crash::fsck(small(), &mut disk, &mut rng).problems, []);
+    assert_eq!(disk.fsck(small(), &mut rng).problems, []);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_crash_of_a_store_larger_than_memory_costs_the_pages_that_the_journal_names(
     let mut rng = StdRng::seed_from_u64(6);
     let (mut store, mut disk) = filled(&mut rng);
     store.unmount_after(&mut disk, &mut rng);
-    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(small(), &mut rng).unwrap();
     for number in [700, 40, 1_200] {
         let mut txn = Transaction::new(coll(number % 2));
         txn.push(&object(number), Mutation::Remove);
@@ -113,7 +113,7 @@ fn a_crash_of_a_store_larger_than_memory_costs_the_pages_that_the_journal_names(
     store.kick();
     settle(&mut store, &mut disk, &mut rng);
     disk.crash_cleanly();
-    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(small(), &mut rng).unwrap();
     assert!(store.replayed().transactions >= 4);
     assert!(store.index_memory().reads < 20, "{:?}", store.index_memory());
     for number in [700, 40, 1_200] {
@@ -129,14 +129,14 @@ fn what_waits_for_a_page_is_applied_in_order_and_never_half_seen() {
     let mut rng = StdRng::seed_from_u64(7);
     let (mut store, mut disk) = filled(&mut rng);
     store.unmount_after(&mut disk, &mut rng);
-    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(small(), &mut rng).unwrap();
     // Collections are 0: even numbers, 1: odd ones.
     let (gone, kept, new) = (object(100), object(102), object(OBJECTS + 100));
     let all = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(0), &HObject::min(), usize::MAX)).unwrap();
     let mut txn = Transaction::new(coll(0));
     txn.push(&gone, Mutation::Remove);
     store.unmount_after(&mut disk, &mut rng);
-    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(small(), &mut rng).unwrap();
     store.submit(Token(1), txn);
     let mut txn = Transaction::new(coll(0));
     txn.push(&kept, Mutation::Truncate { size: 7 });
@@ -171,7 +171,7 @@ fn what_waits_for_a_page_is_applied_in_order_and_never_half_seen() {
 fn with_an_absent_page(rng: &mut StdRng) -> (Store, VirtualDisk, NotCached, u64) {
     let (mut store, mut disk) = filled(rng);
     store.unmount_after(&mut disk, rng);
-    let store = mount_as(small(), &mut disk, rng).unwrap();
+    let store = disk.mount(small(), rng).unwrap();
     let missing = store.meta(coll(0), &object(100)).unwrap_err();
     let NotCached::Index { coll: c, object: o, omap } = missing.clone() else { panic!("{missing:?}") };
     let key = crate::index::Key { coll: c, object: o, omap };
@@ -215,14 +215,8 @@ fn a_damaged_page_that_is_read_late_stops_the_store() {
 /// Opens the store to look at it.
 fn inspected(disk: &mut VirtualDisk, rng: &mut StdRng) -> Inspected {
     let mut mount = Store::inspect(disk.sizes(), small());
-    loop {
-        if let Some(result) = mount.take_inspected() {
-            return result.unwrap();
-        }
-        disk.submit(mount.take_commands());
-        let (token, result) = disk.step(rng).expect("a mount that is not done waits for the disk");
-        mount.device_done(token, result);
-    }
+    let take = Mount::take_inspected;
+    disk.drive(rng, &mut mount, Mount::take_commands, Mount::device_done, take).unwrap()
 }
 
 #[test]
@@ -230,7 +224,7 @@ fn who_only_looks_needs_no_more_memory_than_it_may_have() {
     let mut rng = StdRng::seed_from_u64(9);
     let (mut store, mut disk) = filled(&mut rng);
     store.unmount_after(&mut disk, &mut rng);
-    let report = crash::fsck(small(), &mut disk, &mut rng);
+    let report = disk.fsck(small(), &mut rng);
     assert_eq!((report.problems, report.counts.objects), (Vec::new(), u64::from(OBJECTS)));
     assert_eq!(report.counts.object_bytes, u64::from(OBJECTS) * 100);
 
@@ -249,7 +243,7 @@ fn who_only_looks_needs_no_more_memory_than_it_may_have() {
     let key = crate::index::Key::of(coll(1), &object(777));
     let run = inspected.store.index.directory.page_at(&key).place.blob.runs[0];
     disk.flip_bit(run.start * BLOCK + 50, 3);
-    let problems = crash::fsck(small(), &mut disk, &mut rng).problems;
+    let problems = disk.fsck(small(), &mut rng).problems;
     let offset = run.start * BLOCK;
     assert_eq!(problems, [crate::Problem::Index { what: "index page", offset }]);
 }
@@ -267,7 +261,7 @@ fn recorded(rng: &mut StdRng) -> (Store, VirtualDisk) {
         store.submit(Token(1), txn);
     }
     store.unmount_after(&mut disk, rng);
-    (mount_as(small(), &mut disk, rng).unwrap(), disk)
+    (disk.mount(small(), rng).unwrap(), disk)
 }
 
 fn removal(c: u32) -> Transaction {
@@ -302,11 +296,11 @@ fn a_large_collection_goes_step_by_step_and_is_gone_for_readers_at_once() {
     let names = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(0), &HObject::min(), usize::MAX));
     assert_eq!(names.unwrap(), [object(4)]);
     store.unmount_after(&mut disk, &mut rng);
-    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(small(), &mut rng).unwrap();
     let names = ask(&mut store, &mut disk, &mut rng, |s| s.list(coll(1), &HObject::min(), usize::MAX));
     assert_eq!(names.unwrap().len() as u32, OBJECTS / 2 + 1);
     assert_eq!(store.usage().data_bytes, (u64::from(OBJECTS) / 2 + 1) * BLOCK);
-    assert_eq!(crash::fsck(small(), &mut disk, &mut rng).problems, []);
+    assert_eq!(disk.fsck(small(), &mut rng).problems, []);
 }
 
 #[test]
@@ -327,8 +321,8 @@ fn a_power_cut_while_a_large_collection_goes_leaves_it_whole_or_without_its_reco
         if rng.random_bool(0.03) {
             let mut copy = disk.clone();
             copy.crash(&mut rng);
-            assert_eq!(crash::fsck(small(), &mut copy, &mut rng).problems, []);
-            let mut store = mount_as(small(), &mut copy, &mut rng).unwrap();
+            assert_eq!(copy.fsck(small(), &mut rng).problems, []);
+            let mut store = copy.mount(small(), &mut rng).unwrap();
             let left = names(&mut store, &mut copy, &mut rng, 0);
             assert!(before.ends_with(&left), "objects go in their order");
             assert!(left.is_empty() || !is_committed);
@@ -341,7 +335,7 @@ fn a_power_cut_while_a_large_collection_goes_leaves_it_whole_or_without_its_reco
             assert_eq!(store.collections(), [coll(1)]);
             assert_eq!(names(&mut store, &mut copy, &mut rng, 1).len() as u32, OBJECTS / 2 + 1);
             store.unmount_after(&mut copy, &mut rng);
-            assert_eq!(crash::fsck(small(), &mut copy, &mut rng).problems, []);
+            assert_eq!(copy.fsck(small(), &mut rng).problems, []);
         }
         let Some((token, result)) = disk.step(&mut rng) else { break };
         store.device_done(token, result);
@@ -365,7 +359,7 @@ fn what_is_missing_of_omap_entries_with_a_prefix_is_known_without_reading_them()
         settle(&mut store, &mut disk, &mut rng);
     }
     store.unmount_after(&mut disk, &mut rng);
-    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(small(), &mut rng).unwrap();
     let (c, o) = (coll(0), object(0));
     let bytes = |store: &Store, from: &[u8], pages_max: usize, bytes_max: u64| {
         store.omap_bytes(c, &o, Bound::Excluded(from), b"b_", pages_max, bytes_max)

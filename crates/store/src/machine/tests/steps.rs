@@ -1,6 +1,6 @@
 //! Splits, merges and removals of collections that go in steps.
 
-use super::{crash::fsck, *};
+use super::*;
 use crate::machine::{mount::Step, moves::mark};
 
 const OBJECTS: u32 = 300;
@@ -47,7 +47,7 @@ impl Bench {
     fn new(config: Config, seed: u64) -> Bench {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut disk = formatted(16 << 20, &config);
-        let store = mount_as(config, &mut disk, &mut rng).unwrap();
+        let store = disk.mount(config, &mut rng).unwrap();
         let mut bench = Bench { config, store, model: MemStore::new(), disk, rng, done: Vec::new() };
         for number in 0..OBJECTS {
             bench.submit(0, put(0, number));
@@ -99,7 +99,7 @@ impl Bench {
 
     fn restart(&mut self) {
         self.store.unmount_after(&mut self.disk, &mut self.rng);
-        self.store = mount_as(self.config, &mut self.disk, &mut self.rng).unwrap();
+        self.store = self.disk.mount(self.config, &mut self.rng).unwrap();
     }
 
     fn count(&self, c: u32) -> usize {
@@ -109,7 +109,7 @@ impl Bench {
     fn check(&mut self) {
         self.store.check_invariants();
         assert_same(&mut self.store, &self.model, &mut self.disk, &mut self.rng);
-        assert_eq!(fsck(self.config, &mut self.disk, &mut self.rng).problems, []);
+        assert_eq!(self.disk.fsck(self.config, &mut self.rng).problems, []);
     }
 
     /// Names in the order in which they lie.
@@ -217,7 +217,7 @@ fn cut(bench: &mut Bench, txn: fn(&Bench) -> Transaction) -> u32 {
         if bench.rng.random_bool(often) {
             let mut copy = bench.disk.clone();
             copy.crash(&mut bench.rng);
-            assert_eq!(fsck(bench.config, &mut copy, &mut bench.rng).problems, []);
+            assert_eq!(copy.fsck(bench.config, &mut bench.rng).problems, []);
             halves += u32::from(survive(bench, copy, &before));
         }
         if !bench.step() {

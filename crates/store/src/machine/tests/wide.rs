@@ -73,7 +73,7 @@ fn live(seed: u64, rounds: usize, txns: u64) {
     let mut disk = formatted(DISK_BYTES, &config);
     let (mut model, mut done) = (MemStore::new(), 0);
     for round in 0..rounds {
-        let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+        let mut store = disk.mount(config, &mut rng).unwrap();
         let (mut last, mut submitted, mut committed) = (model.clone(), Vec::new(), done);
         for number in done + 1..=done + txns {
             let txn = wide_txn(number, &mut rng, &last);
@@ -98,8 +98,8 @@ fn live(seed: u64, rounds: usize, txns: u64) {
             committed = done + txns;
         }
         disk.crash(&mut rng);
-        assert_eq!(crash::fsck(config, &mut disk, &mut rng).problems, [], "seed {seed} round {round}");
-        let mut store = mount_as(config, &mut disk, &mut rng).unwrap();
+        assert_eq!(disk.fsck(config, &mut rng).problems, [], "seed {seed} round {round}");
+        let mut store = disk.mount(config, &mut rng).unwrap();
         let found = marker(&mut store, &mut disk, &mut rng);
         assert!(
             (committed..=done + txns).contains(&found),

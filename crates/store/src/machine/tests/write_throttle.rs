@@ -48,7 +48,7 @@ fn answer(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng, count: us
 fn writers_wait_while_many_pages_are_changed() {
     let mut rng = StdRng::seed_from_u64(21);
     let mut disk = formatted(64 << 20, &small());
-    let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+    let mut store = disk.mount(small(), &mut rng).unwrap();
     let (mut most, mut held) = (0, 0);
     let mut committed: Vec<u64> = Vec::new();
     let mut txn = Transaction::new(coll(100));
@@ -95,7 +95,7 @@ fn a_power_cut_while_writers_wait_loses_nothing_that_was_committed() {
     for seed in 0..12 {
         let mut rng = StdRng::seed_from_u64(seed);
         let mut disk = formatted(64 << 20, &small());
-        let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+        let mut store = disk.mount(small(), &mut rng).unwrap();
         let mut committed = Vec::new();
         let mut number = 0;
         let mut left = rng.random_range(0..2_000);
@@ -109,8 +109,8 @@ fn a_power_cut_while_writers_wait_loses_nothing_that_was_committed() {
         }
         disk.submit(store.take_commands());
         disk.crash(&mut rng);
-        assert_eq!(crash::fsck(small(), &mut disk, &mut rng).problems, []);
-        let mut store = mount_as(small(), &mut disk, &mut rng).unwrap();
+        assert_eq!(disk.fsck(small(), &mut rng).problems, []);
+        let mut store = disk.mount(small(), &mut rng).unwrap();
         store.check_invariants();
         for number in committed {
             let (c, o) = (coll(number as u32 % COLLECTIONS), object(number as u32));
@@ -125,7 +125,7 @@ fn a_power_cut_while_writers_wait_loses_nothing_that_was_committed() {
 fn without_room(objects: u32, left: u64, rng: &mut StdRng) -> (Store, VirtualDisk) {
     let config = Config { journal_bytes: 512 << 10, ..small() };
     let mut disk = formatted(8 << 20, &config);
-    let mut store = mount_as(config, &mut disk, rng).unwrap();
+    let mut store = disk.mount(config, rng).unwrap();
     for number in 0..objects {
         store.submit(Token(u64::from(number)), put(number));
     }
