@@ -42,10 +42,15 @@ impl World {
         if self.rotten == Some(id) { self.loss } else { Loss::Nothing }
     }
 
-    /// The OSD whose device is bad gets another one, an empty one, to which nothing has happened yet.
+    /// The OSD whose device is bad gets another one, an empty one.
     pub(crate) fn give_new_device(&mut self, id: usize) {
         let Slot::Down(disk) = &self.osds[id] else { return };
         self.osds[id] = Slot::Down(self.new_disk(id, disk.key.clone()));
+        self.forget_harm(id);
+    }
+
+    /// The OSD whose device is bad has another one by now, to which nothing has happened yet.
+    pub(crate) fn forget_harm(&mut self, id: usize) {
         self.loss = Loss::Nothing;
         self.faulty.remove(&id);
         self.ends.remove(&id);

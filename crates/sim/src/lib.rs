@@ -37,6 +37,7 @@ mod device_faults;
 mod faults;
 pub mod hostile;
 mod hung_device;
+mod made_anew;
 mod model;
 mod mon_process;
 mod network;

@@ -54,6 +54,8 @@ pub(crate) enum Scheduled {
     Arrival(EndId, Arrival),
     /// It starts again.
     Start,
+    /// An operator makes it anew.
+    MakeAnew,
     /// A client may begin another request.
     Work,
     /// Something breaks.
@@ -75,9 +77,12 @@ impl Scheduled {
             | Scheduled::Device
             | Scheduled::Ledger
             | Scheduled::Arrival(..) => true,
-            Scheduled::Start | Scheduled::Work | Scheduled::Fault | Scheduled::Resize | Scheduled::Heal => {
-                false
-            }
+            Scheduled::Start
+            | Scheduled::MakeAnew
+            | Scheduled::Work
+            | Scheduled::Fault
+            | Scheduled::Resize
+            | Scheduled::Heal => false,
         }
     }
 }

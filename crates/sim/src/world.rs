@@ -27,6 +27,7 @@ use crate::{
     client_process::ClientProcess,
     clocks::Clock,
     device_faults::Loss,
+    made_anew::MadeAnew,
     model::SNAP_LAST,
     mon_process::MonProcess,
     network::Network,
@@ -74,6 +75,10 @@ pub struct World {
     pub(crate) faulty: BTreeSet<usize>,
     /// How often each has, on the device that it has.
     pub(crate) ends: BTreeMap<usize, u32>,
+    /// An OSD that was destroyed, and waits for its new store.
+    pub(crate) made_anew: Option<MadeAnew>,
+    /// How often each OSD was made anew.
+    pub(crate) generations: Vec<u8>,
     /// What the operator wants, by OSD.
     pub(crate) is_out: Vec<bool>,
     clients: Vec<ClientProcess>,
@@ -142,6 +147,8 @@ impl World {
             loss: Loss::Nothing,
             faulty: BTreeSet::new(),
             ends: BTreeMap::new(),
+            made_anew: None,
+            generations: vec![0; scale.osds],
             is_out: vec![false; scale.osds],
             clients: Vec::new(),
             workloads: Vec::new(),
@@ -251,7 +258,8 @@ impl World {
         let disk = |shard| {
             let mut disk = VirtualDisk::new(sizes);
             disk.set_lying(self.options.is_disk_lying);
-            let (store_uuid, osd) = ([id as u8 + 1; 16], id as u32);
+            let (mut store_uuid, osd) = ([id as u8 + 1; 16], id as u32);
+            store_uuid[0] = self.generations[id];
             let identity = StoreIdentity { store_uuid, fsid: FSID, osd, shard, shards };
             let commands = Store::format(sizes, identity, &config);
             for command in commands.expect("the disk is large enough") {
@@ -301,6 +309,9 @@ impl World {
     /// Starts what is down.
     pub(crate) fn start(&mut self, who: ProcessId) {
         self.starts += 1;
+        if who.0.checked_sub(1).is_some_and(|id| self.is_destroyed(id)) {
+            return;
+        }
         if let Some(id) = who.0.checked_sub(1).filter(|id| self.osds[*id].up().is_none() && self.is_worn(*id))
         {
             return self.renew_device(id, "it has ended too often");
@@ -455,6 +466,7 @@ impl World {
                 self.note(format!("{who:?} starts"));
                 self.start(who);
             }
+            Scheduled::MakeAnew => self.make_anew(who),
             Scheduled::Fault => self.strike(),
             Scheduled::Resize => self.resize(),
             Scheduled::Heal => {
@@ -491,18 +503,21 @@ impl World {
     }
 
     fn collect(&mut self, client: usize) {
-        let Some(workload) = self.workloads.get_mut(client) else { return };
+        if client >= self.workloads.len() {
+            return;
+        }
         for outcome in self.clients[client].take_outcomes() {
             match outcome {
                 Outcome::Done(token, response) => {
-                    if let Err(why) = workload.done(token, &response, &mut self.shared) {
+                    if let Err(why) = self.workloads[client].done(token, &response, &mut self.shared) {
                         self.broken.get_or_insert(format!("client {}: {why}", client + 1));
                     }
                 }
                 Outcome::CommandDone(reply) if reply.result < 0 => {
                     self.broken.get_or_insert(format!("a command failed: {}", reply.status));
                 }
-                Outcome::CommandDone(_) | Outcome::Notified(_) => {}
+                Outcome::CommandDone(reply) => self.take_key(&reply),
+                Outcome::Notified(_) => {}
             }
         }
     }

@@ -1,0 +1,126 @@
+//! An OSD whose device is gone: an operator destroys it, and makes it anew under its id, with another store and key.
+
+use std::time::Duration;
+
+use auth::{CryptoKey, Keyring};
+use client::CommandReply;
+use rand::Rng;
+use types::{EntityName, EntityType, OsdId, OsdState};
+
+use crate::{
+    osd_process::End,
+    schedule::{ProcessId, Scheduled},
+    slot::Slot,
+    world::World,
+};
+
+/// How often the operator looks whether the next order can be given.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What the operator waits for.
+#[derive(Clone, Debug)]
+enum Wait {
+    /// That the OSD is down for the monitor, too.
+    Down,
+    /// That it is destroyed.
+    Destroyed,
+    /// For its new key.
+    Key,
+}
+
+/// An OSD that is made anew.
+#[derive(Clone, Debug)]
+pub(crate) struct MadeAnew {
+    id: usize,
+    wait: Wait,
+}
+
+impl World {
+    /// An OSD loses its device while other copies are whole, and is made anew.
+    pub(crate) fn destroy_osd(&mut self) {
+        let id = self.bad_osd();
+        if self.is_clean() && self.made_anew.is_none() {
+            let process = self.osd_process(id);
+            self.note(format!("osd.{id} loses its device, and is destroyed"));
+            self.end(process, End::PowerCut);
+            self.rotten = Some(id);
+            self.made_anew = Some(MadeAnew { id, wait: Wait::Down });
+            self.schedule.after(LOOK, process, Scheduled::MakeAnew);
+        }
+    }
+
+    /// True while an OSD has no store to start on.
+    pub(crate) fn is_destroyed(&self, id: usize) -> bool {
+        self.made_anew.as_ref().is_some_and(|anew| anew.id == id)
+    }
+
+    /// The operator looks, and gives the next order if it is time for it.
+    pub(crate) fn make_anew(&mut self, process: ProcessId) {
+        let (Some(MadeAnew { id, wait }), Some(map)) = (&self.made_anew, self.osdmap()) else { return };
+        let osd = OsdId(*id as i32);
+        let next = match wait {
+            Wait::Down if map.is_down(osd) => Some((
+                Wait::Destroyed,
+                format!(r#"{{"prefix":"osd destroy","id":"{osd}","yes_i_really_mean_it":true}}"#),
+            )),
+            Wait::Destroyed if map.state(osd).has(OsdState::DESTROYED) => Some((
+                Wait::Key,
+                format!(
+                    r#"{{"prefix":"auth get-or-create","entity":"osd.{osd}","caps":["mon","allow profile osd","osd","allow *"]}}"#
+                ),
+            )),
+            Wait::Down | Wait::Destroyed | Wait::Key => None,
+        };
+        if let Some((wait, order)) = next {
+            self.made_anew = Some(MadeAnew { id: *id, wait });
+            self.command(order);
+        }
+        self.schedule.after(LOOK, process, Scheduled::MakeAnew);
+    }
+
+    /// The answer to an order may have the new key, with which the OSD starts on a new store.
+    pub(crate) fn take_key(&mut self, reply: &CommandReply) {
+        let Some(MadeAnew { id, wait: Wait::Key }) = self.made_anew else { return };
+        let Some(key) = key_in(&reply.output, id) else { return };
+        self.made_anew = None;
+        self.generations[id] += 1;
+        self.osds[id] = Slot::Down(self.new_disk(id, key));
+        self.forget_harm(id);
+        self.note(format!("osd.{id} is made anew"));
+        let down = Duration::from_secs_f64(self.rng.random_range(0.05..20.0));
+        self.schedule.after(down, self.osd_process(id), Scheduled::Start);
+    }
+}
+
+/// The key of an OSD in a keyring.
+fn key_in(output: &[u8], id: usize) -> Option<CryptoKey> {
+    let keyring = Keyring::parse(std::str::from_utf8(output).ok()?).ok()?;
+    let who = EntityName::new(EntityType::OSD, id.to_string());
+    Some(keyring.0.get(&who)?.key.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{SeedableRng, rngs::StdRng};
+
+    use super::*;
+    use crate::{Options, osd_process::small_store, scrubs::fill, world::Scale};
+
+    #[test]
+    fn an_osd_that_is_made_anew_gets_all_copies_again() {
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut world = World::of(Options::new(1), Scale::new(3, small_store(&mut rng), 4), rng);
+        let pool = world.set_up().unwrap();
+        world.all((0..20).map(|at| fill(pool, at)), 8).unwrap();
+        world.until("all PGs to be clean", World::is_clean).unwrap();
+        // Only of a client with a workload outcomes are looked at.
+        world.workloads.push(crate::workload::Workload::new(1, pool, StdRng::seed_from_u64(1)));
+        world.destroy_osd();
+        let id = world.rotten.expect("it has lost its device");
+        world.until("the OSD to be made anew", |world| !world.is_destroyed(id)).unwrap();
+        world.until("all PGs to be clean", World::is_clean).unwrap();
+        let uuid = world.osdmap().unwrap().osd_uuid[id];
+        assert_eq!(uuid, [[1].as_slice(), &[id as u8 + 1; 15]].concat()[..]);
+        world.compare_copies().unwrap();
+    }
+}
