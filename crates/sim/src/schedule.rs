@@ -85,6 +85,11 @@ impl Scheduled {
             | Scheduled::Heal => false,
         }
     }
+
+    /// True for an event that happens to no process.
+    fn is_of_world(&self) -> bool {
+        matches!(self, Scheduled::Fault | Scheduled::Resize | Scheduled::Heal)
+    }
 }
 
 /// When, and in which order at that time.
@@ -187,9 +192,9 @@ impl Schedule {
         }
     }
 
-    /// The process is gone, and with it all that waited for it.
+    /// The process is gone, and with it all that waited for it. What befalls the world goes on.
     pub(crate) fn forget(&mut self, who: ProcessId) {
-        self.events.retain(|_, (of, _)| of.whole() != who);
+        self.events.retain(|_, (of, what)| of.whole() != who || what.is_of_world());
         self.timers.retain(|(of, _), _| of.whole() != who);
         self.still.retain(|of, _| of.whole() != who);
         self.silent.retain(|of, _| of.whole() != who);
@@ -212,5 +217,22 @@ impl Schedule {
                 (Some(until), what) => drop(self.at(until + Duration::from_nanos(1), who, what)),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_and_their_ends_outlive_the_process_that_they_are_scheduled_with() {
+        let (mut schedule, who) = (Schedule::default(), ProcessId(0));
+        for what in [Scheduled::NetTick, Scheduled::Fault, Scheduled::Start, Scheduled::Heal] {
+            schedule.after(Duration::from_secs(1), who, what);
+        }
+        schedule.forget(who);
+        assert!(matches!(schedule.pop(), Some((_, Scheduled::Fault))));
+        assert!(matches!(schedule.pop(), Some((_, Scheduled::Heal))));
+        assert!(schedule.pop().is_none());
     }
 }
