@@ -16,7 +16,7 @@ pub(crate) struct InFlight {
     is_paused: bool,
     /// How often it was sent.
     attempts: i32,
-    /// A replica has sent it to the primary.
+    /// An OSD that was asked as one of the copies has sent it to the primary.
     is_primarys: bool,
 }
 
@@ -195,7 +195,9 @@ impl Client {
         let is_newest = reply.retry_attempt < 0 || reply.retry_attempt + 1 == flying.attempts;
         if is_from_target && is_newest {
             let is_replicas = flying.target.as_ref().is_some_and(|target| target.osd != target.primary);
-            if is_replicas && reply.result == Errno::EAGAIN.negated() {
+            // The OSD may be no primary any more, by a map that this client has yet to get.
+            let is_for_any = flying.request.is_for_any_copy() && !flying.is_primarys;
+            if is_for_any && reply.result == Errno::EAGAIN.negated() {
                 return self.ask_primary(tid, ctx);
             }
             self.replica_answers += u64::from(is_replicas);
@@ -204,7 +206,7 @@ impl Client {
         }
     }
 
-    /// The copy that was asked does not answer: the primary does.
+    /// The copy that was asked does not answer: the primary does, asked without the flags.
     fn ask_primary(&mut self, tid: u64, ctx: &mut Ctx<'_>) {
         let Some(flying) = self.requests.get_mut(&tid) else { return };
         (flying.is_primarys, flying.target) = (true, None);

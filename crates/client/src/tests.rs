@@ -414,3 +414,33 @@ fn reads_that_any_copy_may_answer_are_spread_and_end_at_the_primary() {
     }
     assert_eq!((to_others, b.client.replica_answers()), (8, 0));
 }
+
+#[test]
+fn a_primary_that_sends_a_read_for_any_copy_on_is_asked_as_primary() {
+    let mut b = Bench::new();
+    let (primary, pool) = (b.primary("a"), b.pool());
+    let flags = osd_flag::BALANCE_READS;
+    let mut asked = 0;
+    for token in 0..12 {
+        b.effects.clear();
+        let request = Request { flags, ..Request::new(pool, "a", vec![OsdOp::new(OpCode::READ)]) };
+        b.client.submit(b.now, UTime::new(9, 0), Token(token), request, &mut b.effects);
+        for session in b.dialed() {
+            b.handle(Event::SessionOpened(session));
+        }
+        let sent = b.sent().pop().unwrap();
+        if !b.client.is_open(sent.0, primary) {
+            continue;
+        }
+        asked += 1;
+        let refusal = MOSDOpReply { result: Errno::EAGAIN.negated(), ..MOSDOpReply::default() };
+        b.handle(Event::FromOsd(sent.0, sent.1, refusal.clone().into()));
+        assert_eq!(b.done(), []);
+        let again = b.sent().pop().unwrap();
+        assert!(b.client.is_open(again.0, primary) && again.2.flags & flags == 0);
+        let refusal = MOSDOpReply { retry_attempt: again.2.retry_attempt, ..refusal };
+        b.handle(Event::FromOsd(again.0, again.1, refusal.into()));
+        assert_eq!(b.done(), [(token, Errno::EAGAIN.negated())], "it does not go on for ever");
+    }
+    assert_eq!(asked, 4);
+}
