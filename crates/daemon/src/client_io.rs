@@ -26,15 +26,18 @@ pub(crate) struct ClientIo {
     timer: u64,
 }
 
-/// The client's key: from the keyring that ceph.conf names, or from one of Ceph's usual places.
+/// The client's key: from the keyring that ceph.conf names, or from one of Ceph's usual places if it names none.
 pub(crate) fn find_keyring(conf: &CephConf, who: &EntityName) -> Result<Keyring> {
-    let usual = [format!("/etc/ceph/ceph.{who}.keyring"), "/etc/ceph/ceph.keyring".to_owned()];
-    let named = conf.get(who, "keyring").map(PathBuf::from);
-    let path = named
-        .into_iter()
-        .chain(usual.map(PathBuf::from))
-        .find(|path| path.exists())
-        .with_context(|| format!("no keyring for {who}: name one in ceph.conf"))?;
+    let usual = || vec![format!("/etc/ceph/ceph.{who}.keyring"), "/etc/ceph/ceph.keyring".to_owned()];
+    // The option may hold several paths; the first that is there counts.
+    let named = conf.get(who, "keyring").map(|text| {
+        let paths = text.split([',', ';']).map(|path| path.trim().to_owned());
+        paths.filter(|path| !path.is_empty()).collect::<Vec<_>>()
+    });
+    let paths = named.unwrap_or_else(usual);
+    let path = paths.iter().map(PathBuf::from).find(|path| path.exists()).with_context(|| {
+        format!("no keyring for {who}: {} is not there; ceph.conf names it by `keyring`", paths.join(" or "))
+    })?;
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     Keyring::parse(&text).with_context(|| path.display().to_string())
 }
@@ -141,5 +144,27 @@ impl ClientIo {
         if let Some(Instant(at)) = self.client.take_timer() {
             reactor.set_timer(self.timer, at);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_keyring_that_ceph_conf_names_is_the_only_one_looked_for() {
+        let dir = std::env::temp_dir().join(format!("loligo-keyring-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("keyring");
+        std::fs::write(&path, "").unwrap();
+        let who = EntityName::new(EntityType::CLIENT, "admin");
+        let find = |value: &str| {
+            let conf = CephConf::parse(&format!("[global]\nkeyring = {value}\n")).unwrap();
+            find_keyring(&conf, &who)
+        };
+        let error = find("/nowhere/keyring").unwrap_err().to_string();
+        assert!(error.contains("/nowhere/keyring") && !error.contains("/etc/ceph"), "{error}");
+        assert!(find(&format!("/nowhere/keyring, {}", path.display())).unwrap().0.is_empty());
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }
