@@ -30,11 +30,21 @@ pub struct ClientRunner {
     /// Of [`ClientRunner::request`].
     last_token: u64,
     notified: Vec<MWatchNotify>,
+    has_signal: bool,
 }
 
 impl ClientRunner {
     /// Connects `who` to the cluster of `conf`, and waits for its map.
     pub fn connect(conf: &CephConf, who: &EntityName) -> Result<ClientRunner> {
+        ClientRunner::connect_with(conf, who, reactor::Config::default())
+    }
+
+    /// The same in a process that blocks signals, which [`ClientRunner::take_signal`] tells of; one ends the wait.
+    pub(crate) fn connect_until_signal(conf: &CephConf, who: &EntityName) -> Result<ClientRunner> {
+        ClientRunner::connect_with(conf, who, reactor::Config { signals: true, ..Default::default() })
+    }
+
+    fn connect_with(conf: &CephConf, who: &EntityName, config: reactor::Config) -> Result<ClientRunner> {
         let is_none = conf.get(who, "auth client required").is_some_and(|v| v == "none");
         let keeper = if is_none {
             None
@@ -43,17 +53,20 @@ impl ClientRunner {
             let key = keyring.0.get(who).with_context(|| format!("the keyring has no {who}"))?.key.clone();
             Some(TicketKeeper::new(who.clone(), key))
         };
-        let mut reactor = Reactor::new(reactor::Config::default())?;
+        let mut reactor = Reactor::new(config)?;
         reactor.set_timer(NET_TIMER, clock::now().0);
         let io = ClientIo::new(conf.mon_hosts(who)?, EntityType::CLIENT, keeper, CLIENT_TIMER);
-        let mut runner =
-            ClientRunner { io, reactor, io_events: Vec::new(), last_token: 0, notified: Vec::new() };
+        let (io_events, notified) = (Vec::new(), Vec::new());
+        let mut runner = ClientRunner { io, reactor, io_events, last_token: 0, notified, has_signal: false };
         let start = clock::now();
         while runner.client().map().is_none() {
             if clock::now().since(start) > CONNECT_TIMEOUT {
                 bail!("no monitor answers, or the key is wrong");
             }
             runner.turn()?;
+            if runner.take_signal() {
+                bail!("interrupted");
+            }
         }
         Ok(runner)
     }
@@ -76,6 +89,9 @@ impl ClientRunner {
                 if let Outcome::CommandDone(reply) = outcome {
                     return Ok(reply);
                 }
+            }
+            if self.has_signal {
+                bail!("interrupted");
             }
         }
     }
@@ -108,6 +124,11 @@ impl ClientRunner {
         std::mem::take(&mut self.notified)
     }
 
+    /// True once for a signal that asked the process to end.
+    pub(crate) fn take_signal(&mut self) -> bool {
+        std::mem::take(&mut self.has_signal)
+    }
+
     /// Waits for something to happen; what has ended by then.
     pub(crate) fn turn(&mut self) -> Result<Vec<Outcome>> {
         let mut io_events = std::mem::take(&mut self.io_events);
@@ -119,6 +140,7 @@ impl ClientRunner {
                     self.io.tick(&mut self.reactor);
                     self.reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
                 }
+                IoEvent::Signal(_) => self.has_signal = true,
                 event => {
                     if let Some(event) = wire_event(event) {
                         self.io.on_event(event, &mut self.reactor);

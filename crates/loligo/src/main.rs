@@ -176,7 +176,8 @@ struct BenchArgs {
     /// Which client to be.
     #[arg(long, default_value = "admin", value_name = "ID")]
     client: String,
-    /// The pool, made if it is not there. Objects named `loligo_bench.N` are erased from it at the end.
+    /// The pool, made if it is not there. Objects named `loligo_bench.RUN.N`, with a random
+    /// RUN, are erased from it at the end, also after an error or a signal (a second one ends that).
     #[arg(short, long, default_value = "loligo-bench")]
     pool: String,
     /// randwrite, randread, write or read.
@@ -197,6 +198,14 @@ struct BenchArgs {
     /// Bytes of each, with K or M.
     #[arg(long, default_value = "4M", value_parser = parse_size)]
     object_size: u64,
+    /// Bytes of requests before the first round that are not measured, 32 in flight, with K, M or G: that round then
+    /// begins, as the later ones do, with a store that has put something off.
+    #[arg(long, default_value = "0", value_parser = parse_size)]
+    warm_up: u64,
+    /// For several clients that load a cluster together: print `ready` when the objects are written, begin at a line on
+    /// standard input, and erase the objects at the next one, or at its end.
+    #[arg(long)]
+    in_step: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -294,6 +303,8 @@ fn execute(command: Command) -> anyhow::Result<()> {
             duration: Duration::from_secs(bench.seconds),
             objects: bench.objects,
             object_bytes: bench.object_size,
+            warm_up_bytes: bench.warm_up,
+            is_in_step: bench.in_step,
             is_json: bench.json,
         }),
     }

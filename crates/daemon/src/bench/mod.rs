@@ -1,26 +1,26 @@
 //! `loligo bench`: what a cluster does without a stock client's own cost. Speaks Ceph's protocol only, so
 //! that it measures a real Ceph as well.
 
+mod cpu;
+mod load;
 mod report;
+mod waiting;
 mod workload;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
-    process, thread,
+    io::{self, Write},
+    path::PathBuf,
+    thread,
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
-use bytes::Bytes;
-use client::{Outcome, Request};
+use cpu::{MachineUse, Processes};
 use hdrhistogram::Histogram;
-use messages::{OpCode, OpParams, OsdOp};
-use rand::{SeedableRng, rngs::StdRng};
-use types::{EntityName, EntityType, OsdId, PoolId, Token};
+use load::Load;
+use types::{EntityName, EntityType, PoolId};
 
-use crate::{ceph_conf::CephConf, client_runner::ClientRunner, clock};
+use crate::{ceph_conf::CephConf, client_runner::ClientRunner};
 
 pub use workload::Workload;
 
@@ -44,14 +44,39 @@ pub struct BenchOptions {
     pub objects: u64,
     /// Bytes of each object; written before the first round.
     pub object_bytes: u64,
+    /// Bytes of requests before the first round that are not measured.
+    pub warm_up_bytes: u64,
+    /// The caller says on standard input when to begin and when to erase.
+    pub is_in_step: bool,
     /// JSON instead of a table.
     pub is_json: bool,
+}
+
+impl BenchOptions {
+    /// Refuses what nothing can be measured with.
+    fn check(&self) -> Result<()> {
+        if self.objects == 0 || self.object_bytes == 0 {
+            bail!("requests need objects to go to: change --objects or --object-size");
+        }
+        if self.block_bytes == 0 || !self.object_bytes.is_multiple_of(self.block_bytes) {
+            bail!("an object holds a whole number of blocks: change --bs or --object-size");
+        }
+        if self.depths.is_empty() || self.depths.contains(&0) {
+            bail!("a round has at least one request in flight: change --depth");
+        }
+        if self.duration.is_zero() {
+            bail!("a round takes some time: change --seconds");
+        }
+        Ok(())
+    }
 }
 
 /// What one round measured.
 pub(crate) struct Round {
     pub(crate) depth: usize,
     pub(crate) requests: u64,
+    /// Those of them that ended within the round's time, before the last ones in flight did.
+    pub(crate) requests_in_time: u64,
     pub(crate) elapsed: Duration,
     /// Nanoseconds.
     pub(crate) latency: Histogram<u64>,
@@ -60,6 +85,8 @@ pub(crate) struct Round {
     pub(crate) osd_cpu: Option<Duration>,
     /// CPU time of this process.
     pub(crate) own_cpu: Option<Duration>,
+    /// CPU time of the whole machine, from the first request until [`SETTLE`] after the last.
+    pub(crate) machine: Option<MachineUse>,
 }
 
 /// From a round's last answer until the OSDs' CPU time is read: what they put off (writes in place, checkpoints;
@@ -70,31 +97,63 @@ const SETTLE: Duration = Duration::from_secs(1);
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
 const LATENCY_DIGITS: u8 = 3;
 
-/// Runs the rounds and prints what they measured; erases its objects at the end.
+/// Runs the rounds and prints what they measured; erases its objects at the end, also after an error or a signal.
 pub fn bench(options: &BenchOptions) -> Result<()> {
-    if options.objects == 0 || options.object_bytes == 0 {
-        bail!("requests need objects to go to: change --objects or --object-size");
-    }
-    if options.block_bytes == 0 || !options.object_bytes.is_multiple_of(options.block_bytes) {
-        bail!("an object holds a whole number of blocks: change --bs or --object-size");
-    }
+    options.check()?;
+    reactor::block_signals()?;
     let conf = CephConf::read(&options.conf)?;
     let who = EntityName::new(EntityType::CLIENT, &options.client);
-    let mut runner = ClientRunner::connect(&conf, &who)?;
+    let mut runner = ClientRunner::connect_until_signal(&conf, &who)?;
     let pool = find_or_make_pool(&mut runner, &options.pool)?;
     let map = runner.client().map().context("connected")?;
     let processes = Processes::of(&conf, map.osds().filter(|osd| map.is_up(*osd)));
     let is_cpu_of_all = processes.as_ref().is_some_and(|processes| processes.has_all_daemons);
-    let mut bench = Bench { options, runner, pool, processes, rng: StdRng::seed_from_u64(1) };
-    bench.fill()?;
+    let mut load = Load::new(options, runner, pool, processes);
     let mut rounds = Vec::new();
-    for depth in &options.depths {
-        rounds.push(bench.round(*depth)?);
+    let measured = measure(options, &mut load, &mut rounds);
+    let mut printed = Ok(());
+    if !rounds.is_empty() {
+        let report = if options.is_json { report::json } else { report::table };
+        printed = print(&report(options, &rounds, is_cpu_of_all));
     }
-    bench.erase()?;
-    let report = if options.is_json { report::json } else { report::table };
-    print!("{}", report(options, &rounds, is_cpu_of_all));
+    let mut waited = Ok(());
+    if measured.is_ok() && options.is_in_step {
+        waited = wait_for_line(&mut load).map(drop);
+    }
+    let erased = load.erase();
+    measured.and(printed).and(waited).and(erased)
+}
+
+/// Writes the objects and runs the rounds.
+fn measure(options: &BenchOptions, load: &mut Load<'_>, rounds: &mut Vec<Round>) -> Result<()> {
+    load.fill()?;
+    if options.is_in_step {
+        print("ready\n")?;
+        if wait_for_line(load)? == 0 {
+            bail!("standard input ended before it said to begin");
+        }
+    }
+    load.warm_up()?;
+    for depth in &options.depths {
+        rounds.push(load.round(*depth)?);
+    }
     Ok(())
+}
+
+/// `print!` would end the process where nobody reads, and leave the objects.
+fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("writing to standard output")
+}
+
+/// Waits for the caller's next line, while the client stays connected: its length, 0 at the input's end.
+fn wait_for_line(load: &mut Load<'_>) -> Result<usize> {
+    let reader = thread::spawn(|| io::stdin().read_line(&mut String::new()));
+    while !reader.is_finished() {
+        load.idle()?;
+    }
+    let read = reader.join().map_err(|_| anyhow::anyhow!("reading standard input panicked"))?;
+    read.context("reading standard input")
 }
 
 /// The pool's id; one that is not there is made, for benchmarks by its application, and stays.
@@ -121,177 +180,35 @@ fn run(runner: &mut ClientRunner, json: &str) -> Result<()> {
     Ok(())
 }
 
-/// The OSDs' processes, each once: daemons of one process share it.
-struct Processes {
-    pids: BTreeSet<u32>,
-    /// A process that has all daemons: what it takes is not the OSDs' alone.
-    has_all_daemons: bool,
-}
-
-impl Processes {
-    /// By the pid files that ceph.conf names; none unless all these OSDs run on this machine.
-    fn of(conf: &CephConf, osds: impl Iterator<Item = OsdId>) -> Option<Processes> {
-        let pid_of = |kind, id: &str| -> Option<u32> {
-            let path = conf.get(&EntityName::new(kind, id), "pid file")?;
-            fs::read_to_string(path).ok()?.trim().parse().ok()
-        };
-        let pids: BTreeSet<u32> =
-            osds.map(|osd| pid_of(EntityType::OSD, &osd.0.to_string())).collect::<Option<_>>()?;
-        let members =
-            conf.get(&EntityName::new(EntityType::MON, ""), "mon initial members").unwrap_or_default();
-        let mut mons = members.split([',', ' ']).filter_map(|id| pid_of(EntityType::MON, id));
-        let has_all_daemons = mons.any(|pid| pids.contains(&pid));
-        (!pids.is_empty()).then_some(Processes { pids, has_all_daemons })
-    }
-
-    fn cpu_time(&self) -> Option<Duration> {
-        self.pids.iter().map(|pid| cpu_time(Path::new(&format!("/proc/{pid}")))).sum()
-    }
-}
-
-/// CPU time that a process used until now.
-fn cpu_time(proc_dir: &Path) -> Option<Duration> {
-    /// Linux counts in these for user space on every machine that we know.
-    const TICKS_PER_SEC: u64 = 100;
-    let stat = fs::read_to_string(proc_dir.join("stat")).ok()?;
-    // Behind the name in parentheses, which may hold anything, come the third field and the others.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
-    Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SEC))
-}
-
-struct Bench<'a> {
-    options: &'a BenchOptions,
-    runner: ClientRunner,
-    pool: PoolId,
-    processes: Option<Processes>,
-    rng: StdRng,
-}
-
-/// Requests in flight while objects are written and erased.
-const FILL_DEPTH: usize = 8;
-
-impl Bench<'_> {
-    /// Benches that run at once in one pool have objects of their own.
-    fn object_request(&self, object: u64, op: OsdOp) -> Request {
-        Request::new(self.pool, format!("loligo_bench.{}.{object}", process::id()), vec![op])
-    }
-
-    /// Does a request for each object, some at a time.
-    fn for_each_object(&mut self, op: &OsdOp) -> Result<()> {
-        let (mut next, mut ended) = (0, 0);
-        while ended < self.options.objects {
-            while next < self.options.objects && next - ended < FILL_DEPTH as u64 {
-                self.runner.submit(Token(next), self.object_request(next, op.clone()));
-                next += 1;
-            }
-            for outcome in self.runner.turn()? {
-                let Outcome::Done(_, response) = outcome else { continue };
-                if response.result < 0 {
-                    bail!("{:?} of an object: error {}", op.code, -response.result);
-                }
-                ended += 1;
-            }
-        }
-        Ok(())
-    }
-
-    fn fill(&mut self) -> Result<()> {
-        let bytes = self.options.object_bytes;
-        let data = workload::payload(bytes, &mut self.rng);
-        self.for_each_object(&OsdOp {
-            params: OpParams::extent(0, bytes),
-            data,
-            ..OsdOp::new(OpCode::WRITEFULL)
-        })
-    }
-
-    fn erase(&mut self) -> Result<()> {
-        self.for_each_object(&OsdOp::new(OpCode::DELETE))
-    }
-
-    fn osd_cpu(&self) -> Option<Duration> {
-        self.processes.as_ref()?.cpu_time()
-    }
-
-    fn round(&mut self, depth: usize) -> Result<Round> {
-        let mut latency = Histogram::new_with_max(LATENCY_MAX_NS, LATENCY_DIGITS)?;
-        let payload = workload::payload(self.options.block_bytes, &mut self.rng);
-        let mut started: BTreeMap<Token, u64> = BTreeMap::new();
-        let mut stream = workload::Stream::new(self.options);
-        let (osd_cpu, own_cpu) = (self.osd_cpu(), cpu_time(Path::new("/proc/self")));
-        let start = clock::now();
-        let end = start + self.options.duration;
-        let mut requests = 0;
-        let mut next = 0;
-        loop {
-            while started.len() < depth && clock::now() < end {
-                let request = self.next_request(&mut stream, &payload);
-                started.insert(Token(next), clock::now().0);
-                self.runner.submit(Token(next), request);
-                next += 1;
-            }
-            if started.is_empty() {
-                break;
-            }
-            for outcome in self.runner.turn()? {
-                let Outcome::Done(token, response) = outcome else { continue };
-                if response.result < 0 {
-                    bail!("a request ended with error {}", -response.result);
-                }
-                let Some(since) = started.remove(&token) else { continue };
-                latency.saturating_record(clock::now().0 - since);
-                requests += 1;
-            }
-        }
-        let elapsed = clock::now().since(start);
-        let own_after = cpu_time(Path::new("/proc/self"));
-        thread::sleep(SETTLE);
-        let used = |after: Option<Duration>, before: Option<Duration>| Some(after?.saturating_sub(before?));
-        Ok(Round {
-            depth,
-            requests,
-            elapsed,
-            latency,
-            osd_cpu: used(self.osd_cpu(), osd_cpu),
-            own_cpu: used(own_after, own_cpu),
-        })
-    }
-
-    fn next_request(&mut self, stream: &mut workload::Stream, payload: &Bytes) -> Request {
-        let (object, offset) = stream.next(&mut self.rng);
-        let params = OpParams::extent(offset, self.options.block_bytes);
-        let op = if self.options.workload.is_write() {
-            OsdOp { params, data: payload.clone(), ..OsdOp::new(OpCode::WRITE) }
-        } else {
-            OsdOp { params, ..OsdOp::new(OpCode::READ) }
-        };
-        self.object_request(object, op)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_process_counts_once_and_only_if_all_osds_are_here() {
-        let dir = std::env::temp_dir().join(format!("loligo-bench-{}", process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let text = format!("[global]\nmon initial members = a\npid file = {}/$name.pid\n", dir.display());
-        let conf = CephConf::parse(&text).unwrap();
-        let write =
-            |name: &str, pid: u32| fs::write(dir.join(format!("{name}.pid")), format!("{pid}\n")).unwrap();
-        let found = |osds: i32| {
-            Processes::of(&conf, (0..osds).map(OsdId)).map(|found| (found.pids.len(), found.has_all_daemons))
-        };
-        for name in ["mon.a", "osd.0", "osd.1", "osd.2"] {
-            write(name, 10);
+    fn options() -> BenchOptions {
+        BenchOptions {
+            conf: PathBuf::new(),
+            client: "admin".to_owned(),
+            pool: "rbd".to_owned(),
+            workload: Workload::RandWrite,
+            block_bytes: 4096,
+            depths: vec![1, 8],
+            duration: Duration::from_secs(1),
+            objects: 1,
+            object_bytes: 4 << 20,
+            warm_up_bytes: 0,
+            is_in_step: false,
+            is_json: false,
         }
-        assert_eq!([found(0), found(1), found(3), found(4)], [None, Some((1, true)), Some((1, true)), None]);
-        write("osd.0", 11);
-        write("osd.1", 12);
-        assert_eq!(found(2), Some((2, false)));
-        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_round_without_requests_or_time_is_refused() {
+        assert!(options().check().is_ok());
+        let refused = |options: BenchOptions| options.check().unwrap_err().to_string();
+        assert!(refused(BenchOptions { depths: vec![1, 0], ..options() }).contains("--depth"));
+        assert!(refused(BenchOptions { depths: Vec::new(), ..options() }).contains("--depth"));
+        assert!(refused(BenchOptions { duration: Duration::ZERO, ..options() }).contains("--seconds"));
+        assert!(refused(BenchOptions { objects: 0, ..options() }).contains("--objects"));
+        assert!(refused(BenchOptions { block_bytes: 3000, ..options() }).contains("--bs"));
     }
 }

@@ -70,6 +70,7 @@ pub(super) fn json(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: bool
         json!({
             "depth": round.depth,
             "requests": round.requests,
+            "requests_in_time": round.requests_in_time,
             "elapsed_sec": round.elapsed.as_secs_f64(),
             "iops": round.iops(),
             "mib_per_sec": round.iops() * options.block_bytes as f64 / MIB,
@@ -79,6 +80,8 @@ pub(super) fn json(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: bool
             "p99_9_us": round.us_at(99.9),
             "osd_cpu_us": round.us_per_request(round.osd_cpu),
             "own_cpu_us": round.us_per_request(round.own_cpu),
+            "machine_cpu_sec": round.machine.map(|machine| machine.busy.as_secs_f64()),
+            "machine_sec": round.machine.map(|machine| machine.elapsed.as_secs_f64()),
         })
     };
     let document = json!({
