@@ -5,7 +5,8 @@ import statistics
 OPEN, CLOSE = "<!-- measured: bench/compare writes what follows -->", "<!-- end of what is measured -->"
 UNITS = [
     ("p50_us", "p50 µs", 0), ("mean_us", "mean µs", 0), ("p99_us", "p99 µs", 0), ("p999_us", "p99.9 µs", 0),
-    ("cpu_us", "OSD CPU µs/IO", 0), ("client_cpu_us", "fio CPU µs/IO", 0), ("rss_mib", "OSD RSS MiB", 0),
+    ("cpu_us", "OSD CPU µs/IO", 0), ("machine_cpu_us", "machine CPU µs/IO", 0),
+    ("client_cpu_us", "fio CPU µs/IO", 0), ("rss_mib", "OSD RSS MiB", 0),
 ]
 # How many times Ceph's IOPS or MiB/s Loligo wants to do.
 AIMS = {"w4k_qd1": 8, "r4k_qd1": 3, "w4k_qd32": 10, "r4k_qd32": 4, "w4m_qd16": 3, "r4m_qd16": 1.2}
@@ -41,12 +42,14 @@ def ratio_table(rows, keys):
 
 def rbd_ratio_table(rows):
     return ratio_table(rows, [(None, "IOPS or MiB/s"), ("mean_us", "mean"), ("p99_us", "p99"), ("p999_us", "p99.9"),
-                              ("cpu_us", "OSD CPU per IO"), ("rss_mib", "OSD RSS")])
+                              ("cpu_us", "OSD CPU per IO"), ("machine_cpu_us", "machine CPU per IO"),
+                              ("rss_mib", "OSD RSS")])
 
 
 def own_ratio_table(rows):
     return ratio_table(rows, [("iops", "IOPS"), ("p50_us", "p50"), ("p99_us", "p99"), ("p99_9_us", "p99.9"),
-                              ("osd_cpu_us", "OSD CPU per IO"), ("own_cpu_us", "client CPU per IO")])
+                              ("osd_cpu_us", "OSD CPU per IO"), ("machine_cpu_us", "machine CPU per IO"),
+                              ("own_cpu_us", "client CPU per IO")])
 
 
 def value_table(rows):
@@ -63,7 +66,7 @@ def value_table(rows):
 
 def own_table(rows):
     keys = [("iops", "IOPS"), ("p50_us", "p50 µs"), ("p99_us", "p99 µs"), ("p99_9_us", "p99.9 µs"),
-            ("osd_cpu_us", "OSD CPU µs/IO"), ("own_cpu_us", "client CPU µs/IO")]
+            ("osd_cpu_us", "OSD CPU µs/IO"), ("machine_cpu_us", "machine CPU µs/IO"), ("own_cpu_us", "client CPU µs/IO")]
     out = ["| row | cluster | " + " | ".join(title for _, title in keys) + " |", "|---" * (2 + len(keys)) + "|"]
     for name, pair in rows.items():
         for cluster, rounds in pair.items():
@@ -166,7 +169,8 @@ def render(result):
         f"Measured {about['date']}, commit {about['commit']}: {about['rounds']} rounds, {about['seconds']} s a row.",
         f"{about['loligo']} against {about['ceph']}, fio {about['fio']}.",
         f"Machine: {about['cpus']} CPUs ({about['cpu']}), {about['memory_gib']:.0f} GiB, Linux {about['kernel']}, {about['disk']}.",
-        "Everything shares these CPUs: six OSDs, two monitors and the client.", "",
+        "Everything shares these CPUs: six OSDs, two monitors and the client. While no row runs,",
+        f"{with_spread(result['idle'], 'busy_cpus', 2)} CPUs are busy, which *machine CPU* does not count.", "",
         "Values are the median of the rounds, with the least and the largest.", "",
         "### Loligo / Ceph", "",
         "Medians of the ratios of each round. More is better in the first column, less in the others.", "",

@@ -24,6 +24,44 @@ OWN_ROWS = ["randwrite", "randread"]
 IMAGE = "matrix"
 # Work that is put off counts: CPU time is read this long after the last request.
 SETTLE_SECONDS = 1.0
+# Before a row that writes 4 KiB, so much is written unmeasured, with WARM_UP_DEPTH in flight; rows of `loligo bench` that
+# follow each other need it once. Loligo begins to write in place what it put off when an OSD has more than 32 MiB of that:
+# a row then begins as far from that as it ends, on average, and pays for as much as it writes.
+WARM_UP = "48M"
+WARM_UP_DEPTH = 32
+
+
+class MachineClock:
+    """CPU time of everything on this machine since it was made: kernel threads work for OSDs, too, and no process has
+    their time (`/proc/PID/stat`). It is what CPUs are not idle, which Linux measures: what they do, it only samples."""
+
+    def __init__(self):
+        self.start, self.idle = time.monotonic(), self.idle_seconds()
+
+    @staticmethod
+    def idle_seconds():
+        with open("/proc/stat") as file:
+            # user, nice, system, idle, iowait, irq, softirq, steal
+            fields = file.readline().split()[1:]
+        return sum(int(fields[at]) for at in (3, 4, 7)) / os.sysconf("SC_CLK_TCK")
+
+    def used(self):
+        """CPU seconds, and the seconds of the clock in which they were used."""
+        elapsed = time.monotonic() - self.start
+        return elapsed * os.cpu_count() - (self.idle_seconds() - self.idle), elapsed
+
+
+def idle_row(seconds):
+    """How many CPUs are busy while no row is: the clusters at rest, and what else there is."""
+    clock = MachineClock()
+    time.sleep(seconds)
+    used, elapsed = clock.used()
+    return {"busy_cpus": used / elapsed}
+
+
+def machine_cpu_us(used, elapsed, idle_cpus, client_used, requests):
+    """What a request costs the machine, the client and what the clusters take at rest left out."""
+    return (used - elapsed * idle_cpus - client_used) * 1e6 / requests
 
 
 def cpu_seconds(pids):
@@ -78,17 +116,25 @@ def make_image(cluster, size_gib):
     fio(rbd_job("write", "4M", 8), cluster.env)
 
 
-def rbd_row(cluster, row, seconds):
+def warm_up(cluster, row):
+    """Writes before a row of small writes: see WARM_UP."""
+    _, rw, block, _ = row
+    if rw == "randwrite":
+        fio({**rbd_job(rw, block, WARM_UP_DEPTH), "io_size": WARM_UP}, cluster.env)
+
+
+def rbd_row(cluster, row, seconds, idle_cpus=0.0):
     _, rw, block, depth = row
     pids = cluster.osd_pids()
-    before, client_before = cpu_seconds(pids), children_cpu_seconds()
+    before, client_before, clock = cpu_seconds(pids), children_cpu_seconds(), MachineClock()
     result = fio({**rbd_job(rw, block, depth), "time_based": 1, "runtime": seconds}, cluster.env)
     client_used = children_cpu_seconds() - client_before
     rss = rss_mib_max(pids)
     time.sleep(SETTLE_SECONDS)
-    used = cpu_seconds(pids) - before
+    used, machine = cpu_seconds(pids) - before, clock.used()
     requests = max(result.pop("requests"), 1)
-    return {**result, "cpu_us": used * 1e6 / requests, "client_cpu_us": client_used * 1e6 / requests, "rss_mib": rss}
+    return {**result, "cpu_us": used * 1e6 / requests, "client_cpu_us": client_used * 1e6 / requests,
+            "machine_cpu_us": machine_cpu_us(*machine, idle_cpus, client_used, requests), "rss_mib": rss}
 
 
 def disk_job(folder):
@@ -106,11 +152,19 @@ def disk_row(folder, row, seconds):
     return fio({**disk_job(folder), **job}, os.environ)
 
 
-def own_rows(cluster, binary, rw, seconds):
+def own_rows(cluster, binary, rw, seconds, idle_cpus=0.0, block="4K", depths=tuple(DEPTHS), warm_up_bytes=WARM_UP):
     """Rounds of our own generator, by name."""
-    out = cluster.run(binary, "bench", "--json", "--rw", rw, "--bs", "4K", "--depth", ",".join(map(str, DEPTHS)),
-                      "--objects", "32", "--seconds", str(seconds), "--pool", "rbd")
-    return {f"{'w' if 'write' in rw else 'r'}4k_qd{each['depth']}": each for each in json.loads(out)["rounds"]}
+    is_write = "write" in rw
+    out = cluster.run(binary, "bench", "--json", "--rw", rw, "--bs", block, "--depth", ",".join(map(str, depths)),
+                      "--objects", "32", "--seconds", str(seconds), "--pool", "rbd",
+                      "--warm-up", warm_up_bytes if is_write else "0")
+    rounds = {}
+    for each in json.loads(out)["rounds"]:
+        used, elapsed = each.pop("machine_cpu_sec"), each.pop("machine_sec")
+        client_used = each["own_cpu_us"] * each["requests"] / 1e6
+        each["machine_cpu_us"] = machine_cpu_us(used, elapsed, idle_cpus, client_used, each["requests"])
+        rounds[f"{'w' if is_write else 'r'}{block.lower()}_qd{each['depth']}"] = each
+    return rounds
 
 
 def floor_rows(folder, binary, seconds):
