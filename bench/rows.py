@@ -17,8 +17,12 @@ RBD_ROWS = [
 ]
 # Depths at which our own generator and the disk are measured.
 DEPTHS = [1, 8, 32, 128, 256]
+# All copies of a cluster's write are on the one disk: at a depth it may have three times as many writes under way there.
+COPIES = 3
 # The same disk without a cluster; each write is durable when it returns, as a commit is.
-DISK_ROWS = [*((f"w4k_qd{depth}", "randwrite", "4k", depth) for depth in DEPTHS), ("w4m_qd16", "write", "4M", 16)]
+DISK_ROWS = [(f"{name}_qd{depth}", rw, block, depth)
+             for name, rw, block, depths in (("w4k", "randwrite", "4k", DEPTHS), ("w4m", "write", "4M", [16]))
+             for depth in sorted({*depths, *(depth * COPIES for depth in depths)})]
 # rw of one run of `loligo bench`
 OWN_ROWS = ["randwrite", "randread"]
 IMAGE = "matrix"
