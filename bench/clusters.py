@@ -152,6 +152,12 @@ class Loligo(Cluster):
     def version(self):
         return self.run(self.binary, "--version").strip()
 
+    def commit(self):
+        """The one that the binary was built from, as its build was told (`scripts/release` tells it); `-dirty` if more
+        had changed."""
+        commit, *dirty = json.loads(self.run("ceph", "tell", "osd.0", "git_version"))["git_version"].split("-")
+        return "-".join([commit[:12], *dirty])
+
 
 # What an OSD chooses by itself on an SSD. Virtual disks often say that they rotate: then BlueStore admits less at once,
 # journals small overwrites, and fewer threads serve ops. 16.2 does not heed the last two, newer releases do.
