@@ -1,7 +1,7 @@
 """The two clusters that are compared, each of a monitor and OSDs as separate processes on loopback.
 
 Both get the same folder, OSD sizes, pool and replica count, cephx and the crc mode of msgr2. Ceph gets a
-manager as well, which it needs for its statistics, and no debug logs.
+manager as well, which it needs for its statistics, and daemons without debug logs. Clients have the same settings.
 """
 import json
 import mmap
@@ -214,8 +214,13 @@ class Ceph(Cluster):
         self.spawn(*self.prefix, "ceph-osd", "-f", "-i", osd, "--keyring", keys)
 
     def write_conf(self, port, fsid):
+        # Of the daemons alone: what a client does with its defaults is the same with both clusters.
         quiet = "\n".join(f"debug {part} = 0/0" for part in
                           "ms mon paxos auth osd bluestore bluefs bdev rocksdb mgr client rbd".split())
+        of_daemons = f"""run dir = {self.path("run")}
+admin socket = {self.path("run")}/$name.$pid.asok
+log file = {self.folder}/$name.log
+{quiet}"""
         with open(self.conf, "w") as file:
             file.write(f"""[global]
 fsid = {fsid}
@@ -225,21 +230,22 @@ auth cluster required = cephx
 auth service required = cephx
 auth client required = cephx
 keyring = {self.path("keyring")}
-run dir = {self.path("run")}
-admin socket = {self.path("run")}/$name.$pid.asok
-log file = {self.folder}/$name.log
 pid file = {self.path("run")}/$name.pid
 osd crush chooseleaf type = 0
 osd pool default size = 3
 osd pool default min size = 2
 osd pool default pg autoscale mode = off
 auth allow insecure global id reclaim = false
-{quiet}
+[mon]
+{of_daemons}
 [mon.a]
 mon data = {self.path("mon.a")}
+[mgr]
+{of_daemons}
 [mgr.x]
 mgr data = {self.path("mgr.x")}
 [osd]
+{of_daemons}
 osd data = {self.folder}/osd.$id
 bluestore block size = {self.size_gib << 30}
 public addr = 127.0.0.1

@@ -94,14 +94,15 @@ def rss_mib_max(pids):
 
 
 def fio(job, env):
-    command = ["fio", "--output-format=json", "--randrepeat=0", "--direct=1", "--name=row",
+    command = ["fio", "--output-format=json", "--randrepeat=0", "--direct=1", "--lat_percentiles=1",
+               "--clat_percentiles=0", "--name=row",
                *(f"--{key}={value}" for key, value in job.items())]
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr[-1000:]}{done.stdout[-1000:]}")
     result = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
     side = result["write" if "write" in job["rw"] else "read"]
-    percentile = {key: ns / 1e3 for key, ns in side["clat_ns"]["percentile"].items()}
+    percentile = {key: ns / 1e3 for key, ns in side["lat_ns"]["percentile"].items()}
     return {
         "requests": side["total_ios"], "iops": side["iops"], "mib_s": side["bw_bytes"] / 2**20,
         "mean_us": side["lat_ns"]["mean"] / 1e3, "p50_us": percentile["50.000000"],
