@@ -69,6 +69,20 @@ impl Harness {
         &self.events
     }
 
+    /// Polls until `is_so` holds of the reactor.
+    fn until(&mut self, is_so: impl Fn(&Reactor) -> bool) {
+        let deadline = clock::now() + PATIENCE.as_nanos() as u64;
+        while !is_so(&self.reactor) {
+            assert!(clock::now() < deadline, "waited too long; pending: {:?}", self.events);
+            self.reactor.poll(Some(Duration::from_millis(5)), &mut self.events).unwrap();
+        }
+    }
+
+    /// Polls until no connection is left: nothing leaks.
+    fn until_no_connection(&mut self) {
+        self.until(|reactor| reactor.connection_count() == 0);
+    }
+
     fn listen(&mut self) -> ListenerId {
         self.reactor.listen("127.0.0.1:0".parse().unwrap()).unwrap()
     }
