@@ -19,6 +19,11 @@ use serde_json::Value;
 const END_TO_END: &str = "loligo";
 /// End-to-end programs that run at the same time. Each runs as many of its tests at once as there are CPUs.
 const END_TO_END_LANES: usize = 2;
+/// Ends a program that hangs, with what it has started, after an hour: the longest needs some minutes. As it is then in
+/// a process group of its own, Ctrl-C does not reach it; it ends because this process does.
+const LIMITED: [&str; 5] = ["setpriv", "--pdeathsig=TERM", "timeout", "--kill-after=60", "3600"];
+/// What `timeout` exits with when it had to end the program.
+const TIMED_OUT: i32 = 124;
 
 /// A test program that cargo has built.
 struct Program {
@@ -117,17 +122,21 @@ fn lane(queue: &Mutex<VecDeque<Program>>, with: &[&str], outcome: &Mutex<Outcome
     // A statement of its own: the queue is free while the program runs.
     while let Some(program) = { locked(queue).pop_front() } {
         let start = Instant::now();
-        let words: Vec<_> =
-            with.iter().map(std::ffi::OsStr::new).chain([program.executable.as_os_str()]).collect();
-        let output = Command::new(words[0])
-            .args(&words[1..])
+        let output = Command::new(LIMITED[0])
+            .args(&LIMITED[1..])
+            .args(with)
+            .arg(&program.executable)
             .current_dir(&program.folder)
             .stdin(Stdio::null())
             .output();
         let (said, is_good) = match &output {
             Ok(output) => {
                 let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-                (String::from_utf8_lossy(&both).into_owned(), output.status.success())
+                let mut said = String::from_utf8_lossy(&both).into_owned();
+                if output.status.code() == Some(TIMED_OUT) {
+                    said.push_str("\nit did not end by itself");
+                }
+                (said, output.status.success())
             }
             Err(error) => (error.to_string(), false),
         };
