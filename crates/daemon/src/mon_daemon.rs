@@ -367,7 +367,11 @@ impl Daemon {
 
 #[cfg(test)]
 mod tests {
-    use std::{net::TcpListener, path::PathBuf};
+    use std::{
+        net::TcpListener,
+        path::PathBuf,
+        sync::atomic::{AtomicU16, Ordering},
+    };
 
     use mon::{LedgerError, LedgerTxn, MemLedger, Revision};
 
@@ -387,10 +391,22 @@ mod tests {
         }
     }
 
+    /// A port that is free, another one each time. It lies below those that the kernel gives to connections: one of
+    /// these could be taken before the monitor listens.
+    fn free_port() -> u16 {
+        static TRIED: AtomicU16 = AtomicU16::new(0);
+        // Programs that run at the same time begin at different places.
+        let start = std::process::id() * 16;
+        let ports = std::iter::repeat_with(|| {
+            let at = start + u32::from(TRIED.fetch_add(1, Ordering::Relaxed));
+            12_000 + (at % 20_000) as u16
+        });
+        ports.take(20_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+    }
+
     /// The folder of a new cluster without OSDs, and what its ledger holds.
     fn new_cluster(name: &str) -> (PathBuf, LedgerContents) {
-        // Its own is closed by the time that the monitor listens.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let dir = std::env::temp_dir().join(format!("loligo-mon-{name}-{}", std::process::id()));
         let new = NewCluster { osds: 0, port, ..NewCluster::small(&dir) };
         new.make().unwrap();
