@@ -8,6 +8,7 @@
 mod cluster;
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -42,22 +43,45 @@ fn go_ceph_passes() {
     let objects = Cluster::start();
     // go-ceph knows releases by build tags of their names.
     let release = images.sh("ceph --version").out.split(' ').nth(4).unwrap().to_owned();
-    let share = |package: &str, encrypts: bool, passing: usize| {
-        let c = if package == "rados" { &objects } else { &images };
+    let cluster_of = |package: &str| if package == "rados" { &objects } else { &images };
+    let share = |package: &str, encrypts: bool| {
+        let c = cluster_of(package);
         let binary = build(&dir, c.dir(), package, encrypts, &release);
         let listed = c.sh(&format!("{} -test.list .", binary.display())).out;
-        let names: Vec<&str> = listed.lines().filter(|name| name.contains("Encrypt") == encrypts).collect();
-        let command = format!("{} -test.v -test.run '^({})$'", binary.display(), names.join("|"));
-        let ran = cluster::run_in(c.dir(), &command, LIMIT);
-        let results = |what: &str| ran.out.lines().filter(|line| line.trim_start().starts_with(what)).count();
-        let enough = results("--- PASS: ") >= passing;
-        assert!(ran.code == 0 && enough, "{package}: {}\n{}\n{}\n{}", ran.code, ran.out, ran.err, c.logs());
+        let names: BTreeSet<&str> =
+            listed.lines().filter(|name| name.contains("Encrypt") == encrypts).collect();
+        let ran = run_tests(c, &binary, &names);
+        (binary, ran)
     };
-    thread::scope(|threads| {
-        for (package, encrypts, passing) in SHARES {
-            threads.spawn(move || share(package, encrypts, passing));
-        }
+    let shares = thread::scope(|threads| {
+        SHARES
+            .map(|(package, encrypts, _)| threads.spawn(move || share(package, encrypts)))
+            .map(|share| share.join().unwrap())
     });
+    for ((package, _, passing), (binary, ran)) in SHARES.into_iter().zip(shares) {
+        let c = cluster_of(package);
+        let failed: BTreeSet<&str> = results(&ran, "--- FAIL: ").filter(|name| !name.contains('/')).collect();
+        // Some of them wait for 100 ms only, which a busy machine may sleep: those get another chance, alone.
+        let again = (!failed.is_empty()).then(|| run_tests(c, &binary, &failed));
+        let last = again.as_ref().unwrap_or(&ran);
+        let passed: BTreeSet<&str> =
+            [&ran, last].into_iter().flat_map(|ran| results(ran, "--- PASS: ")).collect();
+        // More than 1 is a program that did not come to its end.
+        let is_good = ran.code <= 1 && last.code == 0 && passed.len() >= passing;
+        let said = |ran: &Ran| format!("{}\n{}\n{}", ran.code, ran.out, ran.err);
+        assert!(is_good, "{package}: {}\nagain: {}\n{}", said(&ran), said(last), c.logs());
+    }
+}
+
+/// Runs these tests of a package.
+fn run_tests(c: &Cluster, binary: &Path, names: &BTreeSet<&str>) -> Ran {
+    let names = names.iter().copied().collect::<Vec<_>>().join("|");
+    cluster::run_in(c.dir(), &format!("{} -test.v -test.run '^({names})$'", binary.display()), LIMIT)
+}
+
+/// The names of the tests and their parts that came to this.
+fn results<'a>(ran: &'a Ran, what: &str) -> impl Iterator<Item = &'a str> {
+    ran.out.lines().filter_map(move |line| line.trim_start().strip_prefix(what)?.split(' ').next())
 }
 
 /// The program that runs a package's tests.
