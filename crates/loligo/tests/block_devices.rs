@@ -14,7 +14,7 @@ use std::{
 
 use cluster::{Cluster, say_skipped, temp_dir};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 const DEVICE_BYTES: u64 = 1 << 30;
 
 /// A loop device over a sparse file.

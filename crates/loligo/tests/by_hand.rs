@@ -47,13 +47,13 @@ impl ByHand {
             made.sh(&format!(
                 "ceph auth get-or-create osd.{id} mon 'allow profile osd' osd 'allow *' -o osd.{id}/keyring"
             ));
-            made.sh(&format!("{LOLIGO} mkfs osd --id {id} --conf ceph.conf --size 4G"));
+            made.sh(&format!("{LOLIGO} mkfs osd --id {id} --conf ceph.conf --size 512M"));
             made.serve("osd", id);
         }
         made.sh("ceph osd pool create rbd 16");
         made.sh("rbd pool init rbd");
         let is_healthy = || made.sh("ceph health").contains("HEALTH_OK");
-        assert!(is_done_within(Duration::from_secs(60), is_healthy), "{}", made.sh("ceph -s"));
+        assert!(is_done_within(Duration::from_secs(180), is_healthy), "{}", made.sh("ceph -s"));
         made
     }
 
@@ -72,7 +72,7 @@ impl ByHand {
 
     /// Runs a shell command that must succeed; what it printed.
     fn sh(&self, command: &str) -> String {
-        let ran = run_in(&self.dir, command, Duration::from_secs(60));
+        let ran = run_in(&self.dir, command, Duration::from_secs(180));
         assert_eq!(ran.code, 0, "{command}: {}\n{}", ran.out, ran.err);
         ran.out
     }
@@ -133,7 +133,7 @@ fn errors_say_what_to_do() {
     fs::write(dir.join("empty.conf"), "").unwrap();
     fs::write(dir.join("no-data.conf"), format!("[osd]\nosd data = {}/none\n", dir.display())).unwrap();
     for (arguments, expected) in cases {
-        let ran = run_in(&dir, &format!("{LOLIGO} {arguments}"), Duration::from_secs(20));
+        let ran = run_in(&dir, &format!("{LOLIGO} {arguments}"), Duration::from_secs(60));
         assert!(ran.code != 0 && ran.err.contains(expected), "{arguments}: {} {}", ran.code, ran.err);
     }
     fs::remove_dir_all(dir).unwrap();

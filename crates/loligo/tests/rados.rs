@@ -90,12 +90,12 @@ fn a_pool_over_its_quota_takes_only_what_does_not_grow() {
     let c = Cluster::start();
     c.sh("ceph osd pool create qp 8 8; ceph osd pool application enable qp rados; echo one > one; rados -p qp put a one");
     c.sh("ceph osd pool set-quota qp max_objects 1");
-    c.wait("the full flag", std::time::Duration::from_secs(30), |c| {
+    c.wait("the full flag", std::time::Duration::from_secs(60), |c| {
         c.sh("ceph osd pool ls detail").out.contains("full_quota")
     });
     std::fs::write(c.dir().join("full.py"), FULL).unwrap();
     assert_eq!(c.sh("/usr/bin/python3 full.py").out, "new 122\nlonger 122\nsame 0\nremove 0\n");
-    c.wait("room", std::time::Duration::from_secs(30), |c| {
+    c.wait("room", std::time::Duration::from_secs(60), |c| {
         !c.sh("ceph osd pool ls detail").out.contains("full_quota")
     });
     c.sh("rados -p qp put b one");
@@ -146,7 +146,7 @@ fn pool_snapshots_keep_old_data() {
     assert!(c.run("rados -p sp get o -").code != 0);
     assert!(c.sh("rados -p sp -s s1 get o -").out.ends_with("one\n"));
     c.sh("rados -p sp rmsnap s1");
-    c.wait("a trimmed snapshot", std::time::Duration::from_secs(30), |c| {
+    c.wait("a trimmed snapshot", std::time::Duration::from_secs(60), |c| {
         c.sh("rados -p sp ls").out.is_empty()
     });
     assert!(c.run("rados -p sp -s s1 get o -").code != 0);
@@ -157,7 +157,7 @@ fn a_purged_snapshot_does_not_come_back_with_a_writer_that_missed_it() {
     let c = Cluster::start();
     c.sh("ceph osd pool create sp 8 8; ceph osd pool application enable sp rados");
     std::fs::write(c.dir().join("purged.py"), PURGED).unwrap();
-    assert_eq!(c.sh("timeout 100 /usr/bin/python3 purged.py").out, "purged\n");
+    assert_eq!(c.sh("timeout 300 /usr/bin/python3 purged.py").out, "purged\n");
     c.sh("rados -p sp rm o");
     assert_eq!(c.sh("rados -p sp ls").out, "other\n", "a clone that nobody will trim");
 }
@@ -214,7 +214,7 @@ fn a_pool_takes_as_much_as_on_ceph() {
             let pool = df["pools"].as_array().unwrap().iter().find(|pool| pool["name"] == "up").unwrap();
             ["objects", "stored", "bytes_used"].map(|name| pool["stats"][name].as_u64())
         };
-        let is_done = cluster::is_done_within(Duration::from_secs(30), || stats(&c) == expected);
+        let is_done = cluster::is_done_within(Duration::from_secs(60), || stats(&c) == expected);
         assert!(is_done, "{step}: {:?}, {expected:?} on Ceph", stats(&c));
     }
 }
@@ -241,8 +241,9 @@ watch = ioa.watch('o', on_notify)
 done = threading.Event()
 def on_done(completion, r, acks, timeouts):
     print('acked', len(acks), 'timed out', len(timeouts)); done.set()
-iob.aio_notify('o', on_done, 'hello')
-assert seen.wait(20) and done.wait(20)
+# A slow machine may not answer within 5 s, the default.
+iob.aio_notify('o', on_done, 'hello', 60000)
+assert seen.wait(90) and done.wait(90)
 watch.close(); a.shutdown(); b.shutdown()
 ";
 
@@ -281,7 +282,7 @@ fn a_redirect_is_the_object_that_it_leads_to() {
     assert_eq!(c.sh("rados -p tgt listxattr t").out, "both\nchunk_refs\ntx\n");
     assert!(c.run(to_t).err.contains("(22) Invalid argument"));
     c.sh("rados -p base unset-manifest o");
-    c.wait("the reference to be given back", Duration::from_secs(20), |c| {
+    c.wait("the reference to be given back", Duration::from_secs(60), |c| {
         c.sh("rados -p tgt ls").out.is_empty()
     });
     let missing = c.run(&format!("{to_t} --with-reference"));
@@ -344,7 +345,7 @@ fn a_chunk_is_a_part_of_another_object() {
     // The others live for as long as something refers to them.
     assert_eq!(c.sh("rados -p tgt ls | wc -l").out, "6\n");
     c.sh(&all("rm o$i"));
-    c.wait("the references to be given back", Duration::from_secs(20), |c| {
+    c.wait("the references to be given back", Duration::from_secs(60), |c| {
         c.sh("rados -p tgt ls").out.is_empty()
     });
 }
@@ -402,5 +403,5 @@ for ioctx, cluster in ((i, c), (j, d)):
 fn a_pause_is_kept_by_clients_alone() {
     let c = Cluster::start();
     std::fs::write(c.dir().join("pause.py"), PAUSE).unwrap();
-    assert_eq!(c.sh("timeout 60 /usr/bin/python3 pause.py").out, "0 False\n0 b'3'\n");
+    assert_eq!(c.sh("timeout 300 /usr/bin/python3 pause.py").out, "0 False\n0 b'3'\n");
 }

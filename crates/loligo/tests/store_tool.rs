@@ -14,7 +14,7 @@ use std::{
 use cluster::{Cluster, LOLIGO, Ran, run_in, temp_dir};
 use serde_json::Value;
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Inverts a bit of a file.
 fn flip(path: &Path, offset: u64) {

@@ -19,7 +19,7 @@ def connect():
     return cluster, cluster.open_ioctx("rbd")
 
 
-def until(what, holds, seconds=20):
+def until(what, holds, seconds=60):
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, what
