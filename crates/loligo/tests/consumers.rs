@@ -156,14 +156,14 @@ fn ceph_csi_keeps_its_journal_and_fences_networks() {
     c.sh("rbd snap create rbd/csi-vol-1@s --no-progress; rbd clone --rbd-default-clone-format 2 rbd/csi-vol-1@s rbd/csi-vol-2");
     let (code, text) = manager(&c, r#"{"prefix":"rbd task add flatten","image_spec":"rbd/csi-vol-2"}"#);
     assert_eq!(code, 0, "{text}");
-    c.wait("a flattened clone", Duration::from_secs(30), |c| {
+    c.wait("a flattened clone", Duration::from_secs(120), |c| {
         c.json("rbd info rbd/csi-vol-2").get("parent").is_none()
     });
     c.sh("rbd snap rm rbd/csi-vol-1@s --no-progress; rbd trash mv rbd/csi-vol-1");
     let image = c.json("rbd trash ls rbd")[0]["id"].as_str().unwrap_or_default().to_owned();
     let task = format!(r#"{{"prefix":"rbd task add trash remove","image_id_spec":"rbd/{image}"}}"#);
     assert_eq!(manager(&c, &task).0, 0);
-    c.wait("an empty trash", Duration::from_secs(30), |c| {
+    c.wait("an empty trash", Duration::from_secs(120), |c| {
         c.json("rbd trash ls rbd") == serde_json::json!([])
     });
     let (code, text) = manager(&c, r#"{"prefix":"rbd task add trash remove","image_id_spec":"rbd/nope"}"#);
@@ -195,7 +195,7 @@ fn ceph_csi_keeps_its_journal_and_fences_networks() {
     c.sh(&format!(
         "rados -p rbd rmomapkey csi.volumes.default csi.volume.pvc-1; rados -p rbd rm csi.volume.{id}"
     ));
-    c.wait_healthy(Duration::from_secs(30));
+    c.wait_healthy();
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn options_reach_running_daemons() {
     c.sh("ceph config set osd osd_memory_target 1G; ceph config set osd.1 osd_memory_target 2G");
     let shows = |osd: u8, value: &str| {
         let wanted = format!("{value}\n");
-        c.wait("the option in the OSD", Duration::from_secs(30), |c| {
+        c.wait("the option in the OSD", Duration::from_secs(120), |c| {
             c.run(&format!("ceph config show osd.{osd} osd_memory_target")).out == wanted
         });
     };

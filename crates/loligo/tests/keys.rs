@@ -4,7 +4,7 @@
 
 mod cluster;
 
-use cluster::{Cluster, say_skipped};
+use cluster::{Cluster, load::Load, say_skipped};
 
 /// True when the clients are new enough for `aes256k` keys; else a client of our own stands for them.
 fn is_new(c: &Cluster) -> bool {
@@ -52,12 +52,12 @@ fn rotation_and_revocation_take_effect() {
     assert_ne!(c.run("rbd -n client.r --keyring old.keyring ls").code, 0);
     c.sh("rbd -n client.r --keyring new.keyring info i");
     // All tickets for services become void at once; connected clients go on, and new ones are let in.
-    let bench = c.spawn("rados bench -p rbd 4 write -b 4096 -t 2 --no-cleanup");
-    std::thread::sleep(std::time::Duration::from_secs(1));
+    let mut load = Load::start(&c, "rbd", 1, "rados bench -p rbd 6 write -b 4096 -t 2 --no-cleanup");
+    load.wait_for_writes(&c, 1);
     c.sh("ceph auth wipe-rotating-service-keys");
     c.sh("rados -p rbd put o new.keyring && rbd -n client.r --keyring new.keyring info i");
-    let out = bench.wait_with_output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    load.assert_running(&c);
+    load.finish(&c);
     // An operator who would lock themselves out by forbidding `aes` keys is told so.
     let locked = c.run("ceph mon set auth_allowed_ciphers aes256k");
     assert!(
@@ -80,7 +80,7 @@ fn a_cluster_can_be_for_newer_clients_alone() {
     )).unwrap();
     let mkfs = |extra: &str| {
         let command = format!("{} mkfs mon --id a --conf ceph.conf {extra}", env!("CARGO_BIN_EXE_loligo"));
-        cluster::run_in(&dir, &command, std::time::Duration::from_secs(30))
+        cluster::run_in(&dir, &command, std::time::Duration::from_secs(120))
     };
     std::fs::write(dir.join("keyring"), "[client.admin]\n\tkey = AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==\n")
         .unwrap();

@@ -49,12 +49,12 @@ fn they_reach_all_copies_and_those_that_were_away() {
         c.wait_up_osds(2);
         assert_eq!(c.sh("/usr/bin/python3 change.py").out, "changed\n");
         c.restart(victim);
-        c.wait_healthy(Duration::from_secs(120));
+        c.wait_healthy();
     }
     let pgid = c.json("ceph pg ls-by-pool p")["pg_stats"][0]["pgid"].as_str().unwrap().to_owned();
     c.sh(&format!("ceph pg deep-scrub {pgid}"));
-    c.wait("a deep scrub that finds nothing", Duration::from_secs(60), |c| {
-        c.sh("ceph log last 100 debug cluster").out.contains(&format!("{pgid} deep-scrub ok"))
+    c.wait("a deep scrub that finds nothing", Duration::from_secs(180), |c| {
+        c.sh("ceph log last 1000 debug cluster").out.contains(&format!("{pgid} deep-scrub ok"))
     });
     assert_eq!(c.sh("rados -p p listomapkeys many").out.lines().count(), 64 * 1024 + 1);
     assert_eq!(c.sh("rados -p p listomapkeys one").out.lines().count(), 641);

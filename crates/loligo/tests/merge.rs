@@ -9,8 +9,8 @@ use cluster::{
     load::{Load, fio_verify},
 };
 
-fn fio(options: &str) -> String {
-    fio_verify("shrink", "32M", 7, options)
+fn fio(seed: &str, options: &str) -> String {
+    fio_verify("shrink", "32M", seed, options)
 }
 
 fn number(c: &Cluster, var: &str) -> Option<u64> {
@@ -28,28 +28,29 @@ fn pgs_are_merged_under_load_while_an_osd_dies() {
     c.sh("ceph osd pool create shrink 10 && rbd pool init shrink && rbd create --size 32M shrink/img");
     c.sh("for n in 1 2 3 4 5 6 7 8 9; do echo $n > in; rados -p shrink put o$n in; done");
     c.sh("rbd snap create shrink/img@before");
-    c.wait_healthy(Duration::from_secs(60));
-    let mut load = Load::start(&c, "shrink", &fio("--do_verify=0 --rate_iops=300"));
+    c.wait_healthy();
+    let mut load = Load::start(&c, "shrink", 7, &fio("$seed", "--do_verify=0 --rate=4m"));
     load.wait_for_writes(&c, 300);
     assert!(c.sh("ceph osd pool set shrink pg_num 3").err.contains("set pool"), "in Ceph's words");
     assert!(c.sh("ceph osd pool ls detail").out.contains(" pg_num_target 3 pgp_num_target 3 "));
-    c.wait("a merge", Duration::from_secs(60), |c| number(c, "pg_num").is_some_and(|n| n < 10));
-    load.assert_running();
+    c.wait("a merge", Duration::from_secs(240), |c| number(c, "pg_num").is_some_and(|n| n < 10));
+    load.assert_running(&c);
     c.kill("osd.1");
     c.wait_up_osds(2);
     load.wait_for_writes(&c, 300);
     c.restart("osd.1");
-    load.finish(&c);
-    c.wait("the last merge", Duration::from_secs(150), |c| number(c, "pg_num") == Some(3));
-    c.wait_healthy(Duration::from_secs(60));
+    load.wait_for_writes(&c, 300);
+    let last = load.finish(&c);
+    c.wait("the last merge", Duration::from_secs(300), |c| number(c, "pg_num") == Some(3));
+    c.wait_healthy();
     assert_eq!(number(&c, "pgp_num"), Some(3));
-    c.sh(&fio("--verify_only=1"));
+    c.sh(&fio(&last, "--verify_only=1"));
     check_objects(&c);
     c.sh("rbd snap rollback --no-progress shrink/img@before && rbd snap rm --no-progress shrink/img@before");
 
     let listed = c.listed_once("shrink");
     c.crash_all();
-    c.wait_healthy(Duration::from_secs(60));
+    c.wait_healthy();
     check_objects(&c);
     assert_eq!(c.sh("rados -p shrink ls --all | sort").out, listed);
 }

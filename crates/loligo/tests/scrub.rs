@@ -7,10 +7,10 @@ mod cluster;
 
 use std::{fs, os::unix::fs::FileExt, time::Duration};
 
-use cluster::{Cluster, LOLIGO};
+use cluster::{Cluster, LOLIGO, running::Running};
 use serde_json::{Value, json};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Inverts a bit of an object's copy on an OSD that does not run.
 fn rot(c: &Cluster, osd: i64, object: &str) {
@@ -26,22 +26,29 @@ fn rot(c: &Cluster, osd: i64, object: &str) {
     file.write_all_at(&[byte[0] ^ 4], place + 17).unwrap();
 }
 
-fn log_has(c: &Cluster, words: &str) -> bool {
-    c.sh("ceph log last 200 debug cluster").out.contains(words)
+fn log(c: &Cluster) -> String {
+    c.sh("ceph log last 1000 debug cluster").out
 }
 
 fn stamp(c: &Cluster, of: &str) -> String {
     c.json("ceph pg ls-by-pool p")["pg_stats"][0][of].as_str().unwrap().to_owned()
 }
 
-/// Has the PG looked at, and waits for the last line of it.
+/// The lines of the log that tell how scrubs of the PG ended.
+fn outcomes(c: &Cluster, kind: &str) -> Vec<String> {
+    let of_kind = format!("2.0 {kind} ");
+    let is_outcome =
+        |line: &&str| line.contains(&of_kind) && (line.ends_with(" ok") || line.ends_with(" errors"));
+    log(c).lines().filter(is_outcome).map(str::to_owned).collect()
+}
+
+/// Has the PG looked at, and waits for what the statistics and, later, the log say of it.
 fn scrub(c: &Cluster, kind: &str, outcome: &str) {
-    let before = stamp(c, "last_scrub_stamp");
+    let (before, told_before) = (stamp(c, "last_scrub_stamp"), outcomes(c, kind).len());
     c.sh(&format!("ceph pg {kind} 2.0"));
-    c.wait(kind, LIMIT, |c| stamp(c, "last_scrub_stamp") > before);
-    let log = c.sh("ceph log last 200 debug cluster").out;
-    let last = log.lines().rfind(|line| line.contains(&format!("2.0 {kind} ")));
-    assert!(last.is_some_and(|line| line.ends_with(outcome)), "{outcome}: {log}");
+    c.wait(kind, LIMIT, |c| stamp(c, "last_scrub_stamp") > before && outcomes(c, kind).len() > told_before);
+    let told = outcomes(c, kind);
+    assert!(told.last().is_some_and(|line| line.ends_with(outcome)), "{outcome}: {told:#?}");
 }
 
 fn inconsistent(c: &Cluster) -> Vec<Value> {
@@ -69,10 +76,10 @@ fn what_rots_is_found_listed_and_mended() {
     rot(&c, second, "a");
     rot(&c, third, "b");
     c.up();
-    c.wait_healthy(LIMIT);
+    c.wait_healthy();
     scrub(&c, "scrub", "ok");
     scrub(&c, "deep-scrub", "3 errors");
-    assert!(log_has(&c, "2.0 deep-scrub 0 missing, 2 inconsistent objects"));
+    assert!(log(&c).contains("2.0 deep-scrub 0 missing, 2 inconsistent objects"));
     let found = inconsistent(&c);
     let names: Vec<&str> = found.iter().map(|found| found["object"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["a", "b"]);
@@ -97,7 +104,9 @@ fn what_rots_is_found_listed_and_mended() {
     });
     // A reader gets what was written, and the primary's copy a new block.
     c.sh("rados -p p get a - | cmp - a");
-    assert!(log_has(&c, "2.0 missing primary copy of 2:18137794:::a:head, will try copies on "));
+    c.wait("the primary's word", LIMIT, |c| {
+        log(c).contains("2.0 missing primary copy of 2:18137794:::a:head, will try copies on ")
+    });
     c.sh("ceph pg repair 2.0");
     c.wait("the repair", LIMIT, |c| c.sh("ceph health").out == "HEALTH_OK\n");
     scrub(&c, "deep-scrub", "ok");
@@ -122,9 +131,12 @@ fn what_all_copies_have_lost_is_unfound_until_it_is_given_up() {
         rot(&c, osd, object);
     }
     c.up();
-    c.wait_healthy(LIMIT);
+    c.wait_healthy();
     // A write that reads nothing would succeed: a read finds the damage.
-    assert_ne!(c.run("timeout 3 rados -p p get b got").code, 0);
+    c.wait("an object without a copy", LIMIT, |c| {
+        assert_ne!(c.run("timeout 3 rados -p p get b got").code, 0);
+        c.json("ceph pg 2.0 list_unfound")["num_unfound"] == 1
+    });
     let mut waiting = [c.spawn("rados -p p get a got"), c.spawn("rados -p p put b c")];
     c.wait("the health checks", LIMIT, |c| {
         let health = c.sh("ceph health detail").out;
@@ -148,12 +160,12 @@ fn what_all_copies_have_lost_is_unfound_until_it_is_given_up() {
     c.sh("ceph osd pool force-recovery p");
     // Other objects are served, and requests for the lost ones wait.
     c.sh("rados -p p get c - | cmp - c; rados -p p put d a; rados -p p ls");
-    assert!(waiting.iter_mut().all(|client| client.try_wait().unwrap().is_none()));
+    assert!(waiting.iter_mut().all(|client| client.ended().is_none()));
     let told = c.sh("ceph pg 2.0 mark_unfound_lost revert");
     assert_eq!(told.err, "pg has 2 objects unfound and apparently lost marking\n");
-    let [read, written] = waiting.map(|mut client| client.wait().unwrap().success());
+    let [read, written] = waiting.map(Running::ends_well);
     assert!(!read && written, "one is gone, the other new");
-    c.wait_healthy(LIMIT);
+    c.wait_healthy();
     assert_eq!(c.sh("rados -p p ls | sort | tr '\\n' ' '").out, "b c d ");
     c.sh("rados -p p get b - | cmp - c");
 }
@@ -171,11 +183,13 @@ fn scrubs_come_when_they_are_due_unless_they_are_held_back() {
     c.sh("ceph config set osd osd_deep_scrub_large_omap_object_key_threshold 2");
     // What is ordered comes all the same.
     scrub(&c, "scrub", "ok");
-    assert!(!log_has(&c, "deep-scrub starts"), "it was held back");
+    assert!(!log(&c).contains("deep-scrub starts"), "it was held back");
     c.sh("ceph osd unset noscrub; ceph osd unset nodeep-scrub");
     // The other pool's PGs are due as often: each has its turn.
-    c.wait("a deep scrub of its own accord", LIMIT, |c| log_has(c, "2.0 deep-scrub ok"));
-    assert!(log_has(&c, "Key count: 3 Size (bytes): 3"));
+    c.wait("a deep scrub of its own accord", LIMIT, |c| {
+        let log = log(c);
+        log.contains("2.0 deep-scrub ok") && log.contains("Key count: 3 Size (bytes): 3")
+    });
     let large = "LARGE_OMAP_OBJECTS: 1 large omap objects\n    1 large objects found in pool 'p'\n";
     c.wait("the warning", LIMIT, |c| c.sh("ceph health detail").out.contains(large));
     assert_eq!(c.sh("ceph osd deep-scrub all").err.trim(), "instructed osd(s) 0,1,2 to deep-scrub");

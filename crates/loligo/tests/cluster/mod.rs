@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 
 pub mod load;
+pub mod running;
 
 use std::{
     fs,
@@ -21,12 +22,23 @@ use std::{
     time::{Duration, Instant},
 };
 
+use running::{Running, end};
+
 /// The binary under test.
 pub const LOLIGO: &str = env!("CARGO_BIN_EXE_loligo");
 
 /// The longest that a command which must succeed may take, on a slow machine that does other things, too: a stock
 /// client that hangs fails its test, and does not hang CI.
 const COMMAND_LIMIT: Duration = Duration::from_secs(600);
+
+/// The longest that a command beside a test may take: longer than any test on a slow machine.
+const BESIDE_LIMIT: Duration = Duration::from_secs(900);
+
+/// As long as a cluster may take to become healthy after a fault, on a slow machine that does other things, too.
+const HEALTHY_LIMIT: Duration = Duration::from_secs(180);
+
+/// How long daemons may take to stop in order. A failed test may have left one that cannot, as it stands still.
+const STOP_LIMIT: Duration = Duration::from_secs(120);
 
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
@@ -74,13 +86,13 @@ impl Cluster {
             Cluster { dir, supervisor: None, restarted: Vec::new(), osds, port: free_port(), extra };
         cluster.up();
         cluster.sh("ceph osd pool create rbd 32; rbd pool init rbd");
-        cluster.wait_healthy(Duration::from_secs(60));
+        cluster.wait_healthy();
         cluster
     }
 
     /// Starts (again) everything with `loligo up` and waits for health.
     pub fn up(&mut self) {
-        let log = fs::File::options().create(true).append(true).open(self.dir.join("up.log")).unwrap();
+        let log = self.log("up.log");
         let child = Command::new(LOLIGO)
             .args(["up", "--data"])
             .arg(&self.dir)
@@ -93,7 +105,7 @@ impl Cluster {
             .spawn()
             .unwrap();
         self.supervisor = Some(child);
-        self.wait_healthy(Duration::from_secs(60));
+        self.wait_healthy();
     }
 
     /// Folder of the cluster.
@@ -108,8 +120,8 @@ impl Cluster {
 
     /// Waits until all PGs are active+clean and `ceph health` has nothing to say but that a pool has many objects:
     /// `rados bench` writes as many as the machine can.
-    pub fn wait_healthy(&self, limit: Duration) {
-        self.wait("a healthy cluster", limit, |c| {
+    pub fn wait_healthy(&self) {
+        self.wait("a healthy cluster", HEALTHY_LIMIT, |c| {
             if !c.conf().exists() {
                 return false;
             }
@@ -124,9 +136,11 @@ impl Cluster {
     }
 
     /// Polls `done` until it holds; fails the test with the daemons' logs after `limit`.
-    pub fn wait(&self, what: &str, limit: Duration, done: impl Fn(&Cluster) -> bool) {
+    pub fn wait(&self, what: &str, limit: Duration, mut done: impl FnMut(&Cluster) -> bool) {
         if !is_done_within(limit, || done(self)) {
-            panic!("no {what} within {limit:?}\n{}\n{}", self.sh("ceph -s").out, self.logs());
+            // It may be the monitor that does not answer.
+            let status = self.run_limited("ceph --connect-timeout 10 -s", Duration::from_secs(30));
+            panic!("no {what} within {limit:?}\n{}\n{}", status.out, self.logs());
         }
     }
 
@@ -137,7 +151,7 @@ impl Cluster {
 
     /// Waits until so many OSDs are up: for a mark-down, or until those that were started again are back.
     pub fn wait_up_osds(&self, count: u64) {
-        self.wait(&format!("{count} OSDs up"), Duration::from_secs(30), |c| c.up_osds() == count);
+        self.wait(&format!("{count} OSDs up"), Duration::from_secs(120), |c| c.up_osds() == count);
     }
 
     /// Runs a shell command with CEPH_CONF set, in the cluster's folder.
@@ -156,10 +170,22 @@ impl Cluster {
         ran
     }
 
-    /// Starts a command and goes on.
-    pub fn spawn(&self, command: &str) -> Child {
-        let mut shell = in_client_root(&self.dir, &["bash", "-c", command]);
-        shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    /// Starts a command, whose output goes to a log, and goes on.
+    pub fn spawn(&self, command: &str) -> Running {
+        self.spawn_limited(command, BESIDE_LIMIT)
+    }
+
+    fn spawn_limited(&self, command: &str, limit: Duration) -> Running {
+        let log = self.log("beside.log");
+        let mut words =
+            in_client_root(&self.dir, &limited(&limit.as_secs().to_string(), &["bash", "-c", command]));
+        words.stdout(log.try_clone().unwrap()).stderr(log);
+        Running::start(words)
+    }
+
+    /// A log in the cluster's folder, to append to.
+    fn log(&self, name: &str) -> fs::File {
+        fs::File::options().create(true).append(true).open(self.dir.join(name)).unwrap()
     }
 
     /// The JSON that a stock command prints.
@@ -183,13 +209,13 @@ impl Cluster {
 
     /// Waits until a daemon's process is gone.
     pub fn wait_end(&self, pid: i32) {
-        self.wait("end of the process", Duration::from_secs(10), |_| !is_running(pid));
+        self.wait("end of the process", Duration::from_secs(60), |_| !is_running(pid));
     }
 
     /// Starts a daemon that was killed.
     pub fn restart(&mut self, name: &str) {
         let (kind, id) = name.split_once('.').unwrap();
-        let log = fs::File::options().create(true).append(true).open(self.dir.join("up.log")).unwrap();
+        let log = self.log("up.log");
         let child = Command::new(LOLIGO)
             .args([kind, "--id", id, "--conf"])
             .arg(self.conf())
@@ -205,7 +231,8 @@ impl Cluster {
     /// started again: one at least.
     pub fn run_while_osds_come_and_go(&mut self, program: &str, seed: u64, seconds: u64) {
         let start = Instant::now();
-        let mut running = self.spawn(&format!("{program} > program.out 2>&1"));
+        let limit = Duration::from_secs(seconds + 600);
+        let running = self.spawn_limited(&format!("{program} > program.out 2>&1"), limit);
         for round in 0.. {
             // A life of some seconds each; the last one has time to come back before the program ends.
             thread::sleep(Duration::from_secs(3));
@@ -217,12 +244,12 @@ impl Cluster {
             self.kill(&victim);
             self.wait_up_osds(2);
             self.restart(&victim);
-            self.wait_healthy(Duration::from_secs(60));
+            self.wait_healthy();
         }
-        let status = running.wait().unwrap();
+        let is_good = running.ends_well();
         let said = fs::read_to_string(self.dir.join("program.out")).unwrap();
-        assert!(status.success(), "{said}\n{}", self.logs());
-        self.wait_healthy(Duration::from_secs(60));
+        assert!(is_good, "{said}\n{}", self.logs());
+        self.wait_healthy();
     }
 
     /// The objects of a pool, in order: each is listed once, and `ceph df` comes to count as many.
@@ -232,7 +259,7 @@ impl Cluster {
         let count = unique.len() as u64;
         unique.dedup();
         assert_eq!(unique.len() as u64, count);
-        self.wait("totals that agree with what is there", Duration::from_secs(30), |c| {
+        self.wait("totals that agree with what is there", Duration::from_secs(60), |c| {
             let df = c.json("ceph df");
             let found = df["pools"].as_array().and_then(|pools| pools.iter().find(|p| p["name"] == pool));
             found.and_then(|p| p["stats"]["objects"].as_u64()) == Some(count)
@@ -255,9 +282,10 @@ impl Cluster {
     /// Stops in order, as Ctrl-C does.
     pub fn stop(&mut self) {
         self.end_supervisor("-INT");
-        for (_, mut child) in self.restarted.drain(..) {
-            let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-            child.wait().unwrap();
+        for (name, mut child) in std::mem::take(&mut self.restarted) {
+            if !end(&mut child, "-TERM", STOP_LIMIT) {
+                self.fail_unless_failing(&format!("{name} does not stop"));
+            }
         }
     }
 
@@ -266,10 +294,31 @@ impl Cluster {
     }
 
     fn end_supervisor(&mut self, signal: &str) {
-        if let Some(mut child) = self.supervisor.take() {
-            let _ = Command::new("kill").args([signal, &child.id().to_string()]).status();
-            child.wait().unwrap();
+        if let Some(mut child) = self.supervisor.take()
+            && !end(&mut child, signal, STOP_LIMIT)
+        {
+            self.kill_daemons();
+            self.fail_unless_failing("the daemons do not stop");
         }
+    }
+
+    /// Kills the daemons that a supervisor leaves behind when it is killed.
+    fn kill_daemons(&self) {
+        let pid_files = fs::read_dir(self.dir.join("run")).into_iter().flatten().flatten();
+        for path in
+            pid_files.map(|entry| entry.path()).filter(|path| path.extension() == Some("pid".as_ref()))
+        {
+            let pid = fs::read_to_string(path).unwrap_or_default();
+            // The number may be another process's by now.
+            let program = fs::canonicalize(format!("/proc/{}/exe", pid.trim()));
+            if program.is_ok_and(|program| fs::canonicalize(LOLIGO).is_ok_and(|ours| ours == program)) {
+                let _ = Command::new("kill").args(["-9", pid.trim()]).status();
+            }
+        }
+    }
+
+    fn fail_unless_failing(&self, why: &str) {
+        assert!(thread::panicking(), "{why} within {STOP_LIMIT:?}\n{}", self.logs());
     }
 
     /// The ends of all logs.
@@ -311,19 +360,28 @@ pub fn temp_dir() -> PathBuf {
 /// Runs shell commands in a cluster's folder until one fails, all of them together for so long at most.
 pub fn run_in(dir: &Path, command: &str, limit: Duration) -> Ran {
     let seconds = limit.as_secs().to_string();
-    ran(in_client_root(dir, &["timeout", "-k", "10", &seconds, "bash", "-ec", command]).output().unwrap())
+    ran(in_client_root(dir, &limited(&seconds, &["bash", "-ec", command])).output().unwrap())
+}
+
+/// `words` as a command that is ended, with all that it has started, after so many seconds.
+fn limited<'a>(seconds: &'a str, words: &[&'a str]) -> Vec<&'a str> {
+    [&["timeout", "-k", "10", seconds], words].concat()
 }
 
 /// Polls until `is_done` holds; false when it does not within `limit`.
-pub fn is_done_within(limit: Duration, is_done: impl Fn() -> bool) -> bool {
+pub fn is_done_within(limit: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
-    while !is_done() {
-        if start.elapsed() > limit {
+    loop {
+        // Asked before the look: a machine that stood still until after the limit is looked at once more.
+        let is_last = start.elapsed() > limit;
+        if is_done() {
+            return true;
+        }
+        if is_last {
             return false;
         }
         thread::sleep(Duration::from_millis(100));
     }
-    true
 }
 
 /// `words` as a command in a cluster's folder, with its CEPH_CONF; with `LOLIGO_CLIENT_ROOT` one inside of that root,

@@ -8,8 +8,8 @@ base, tgt = c.open_ioctx('base'), c.open_ioctx('tgt')
 objects = range(8)
 expected = [b''] * len(objects)
 number = 0
-end = time.time() + seconds
-while time.time() < end:
+end = time.monotonic() + seconds
+while time.monotonic() < end:
     under_way = []
     for _ in range(4):
         for at in objects:

@@ -13,6 +13,8 @@ import time
 BALANCE = 1
 OBJECTS = 12
 READERS = 6
+# As long as it may take beyond its time until a read has met a write.
+PROOF_SECONDS = 60
 
 lib = ctypes.CDLL("librados.so.2")
 lib.rados_create_read_op.restype = ctypes.c_void_p
@@ -47,17 +49,22 @@ class Client:
 
 
 def check(seconds):
-    end, wrong, counts = time.time() + seconds, [], [0, 0, 0]
+    wrong, counts = [], [0, 0, 0]
     begun, known = [0] * OBJECTS, [0] * OBJECTS
     locks = [threading.Lock() for _ in range(OBJECTS)]
     clients = [Client() for _ in range(3)]
     for at in range(OBJECTS):
         clients[0].write(b"n%d" % at, b"0")
+    begin = time.monotonic()
+
+    def goes_on():
+        limit = seconds if all(counts) else seconds + PROOF_SECONDS
+        return time.monotonic() < begin + limit and not wrong
 
     def work(number, act):
         try:
             turn = number
-            while time.time() < end and not wrong:
+            while goes_on():
                 turn += 1
                 act(clients[number % len(clients)], turn % OBJECTS)
         except Exception as error:
