@@ -56,7 +56,10 @@ impl World {
 
     /// The operator looks, and gives the next order if it is time for it.
     pub(crate) fn make_anew(&mut self, process: ProcessId) {
-        let (Some(MadeAnew { id, wait }), Some(map)) = (&self.made_anew, self.osdmap()) else { return };
+        let Some(MadeAnew { id, wait }) = &self.made_anew else { return };
+        // While the monitor is down, too.
+        self.schedule.after(LOOK, process, Scheduled::MakeAnew);
+        let Some(map) = self.osdmap() else { return };
         let osd = OsdId(*id as i32);
         let next = match wait {
             Wait::Down if map.is_down(osd) => Some((
@@ -75,7 +78,6 @@ impl World {
             self.made_anew = Some(MadeAnew { id: *id, wait });
             self.command(order);
         }
-        self.schedule.after(LOOK, process, Scheduled::MakeAnew);
     }
 
     /// The answer to an order may have the new key, with which the OSD starts on a new store.
@@ -104,7 +106,12 @@ mod tests {
     use rand::{SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::{Options, osd_process::small_store, scrubs::fill, world::Scale};
+    use crate::{
+        Options,
+        osd_process::small_store,
+        scrubs::fill,
+        world::{MON, Scale},
+    };
 
     #[test]
     fn an_osd_that_is_made_anew_gets_all_copies_again() {
@@ -117,10 +124,16 @@ mod tests {
         world.workloads.push(crate::workload::Workload::new(1, pool, StdRng::seed_from_u64(1)));
         world.destroy_osd();
         let id = world.rotten.expect("it has lost its device");
+        // The operator finds no monitor for a while.
+        world.end(MON, End::Killed);
+        world.pass(3 * LOOK).unwrap();
+        world.start(MON);
         world.until("the OSD to be made anew", |world| !world.is_destroyed(id)).unwrap();
         world.until("all PGs to be clean", World::is_clean).unwrap();
         let uuid = world.osdmap().unwrap().osd_uuid[id];
         assert_eq!(uuid, [[1].as_slice(), &[id as u8 + 1; 15]].concat()[..]);
+        // Primaries tell their members.
+        world.pass(LOOK).unwrap();
         world.compare_copies().unwrap();
     }
 }
