@@ -11,6 +11,8 @@ use std::{
 use mon::{Event, RunId};
 use types::EntityName;
 
+use crate::exec_child::CANNOT_RUN;
+
 /// Bytes of a line that is kept; what is longer says nothing more.
 const LINE_BYTES_MAX: usize = 4096;
 
@@ -77,10 +79,7 @@ impl RbdRuns {
                 tracing::info!("rbd {} runs as process {}", args.join(" "), run.child.id());
                 self.running.insert(id, run);
             }
-            Err(error) => {
-                let text = format!("cannot run rbd (of ceph-common) on the monitor's host: {error}");
-                self.failed.push(Event::RunFailed { run: id, text });
-            }
+            Err(error) => self.failed.push(not_run(id, &error.to_string())),
         }
     }
 
@@ -124,11 +123,20 @@ impl RbdRuns {
             };
             run.output.end_line();
             let text = std::mem::take(&mut run.output.error);
-            events.push(Event::RunEnded { run: *id, code, text });
+            events.push(ended_as(*id, code, text));
             false
         });
         events
     }
+}
+
+fn not_run(run: RunId, why: &str) -> Event {
+    Event::RunFailed { run, text: format!("cannot run rbd (of ceph-common) on the monitor's host: {why}") }
+}
+
+/// What a run's end is to the monitor: a child may have ended before it was `rbd`.
+fn ended_as(run: RunId, code: Option<i32>, text: String) -> Event {
+    if code == Some(CANNOT_RUN) { not_run(run, &text) } else { Event::RunEnded { run, code, text } }
 }
 
 impl Run {
@@ -167,5 +175,14 @@ mod tests {
         output.take(b"lete...\rImage flatten: 25% complete...failed.\n2026 -1 librbd: no\nrbd: flatten error: (22)\nx\n");
         assert_eq!(output.fraction, Some(0.25));
         assert_eq!(output.error, "rbd: flatten error: (22)");
+    }
+
+    #[test]
+    fn a_child_that_could_not_become_rbd_is_no_run_that_ended() {
+        let end = |code| ended_as(RunId(3), code, "no such file".to_owned());
+        let Event::RunFailed { run: RunId(3), text } = end(Some(CANNOT_RUN)) else { panic!() };
+        assert_eq!(text, "cannot run rbd (of ceph-common) on the monitor's host: no such file");
+        assert!(matches!(end(Some(2)), Event::RunEnded { run: RunId(3), code: Some(2), .. }));
+        assert!(matches!(end(None), Event::RunEnded { code: None, .. }));
     }
 }

@@ -134,9 +134,23 @@ fn manager(c: &Cluster, json: &str) -> (i32, String) {
     (code.parse().expect("a number"), text.to_owned())
 }
 
+/// Where the monitor finds no `rbd`, health says so, and the task waits.
+fn a_task_waits_for_a_monitor_that_can_run_rbd(c: &mut Cluster, task: &str) {
+    c.kill("mon.a");
+    c.restart_with("mon.a", Some("/nowhere"));
+    assert_eq!(manager(c, task).0, 0);
+    c.wait("a warning of the missing rbd", Duration::from_secs(120), |c| {
+        let checks = c.json("ceph health detail")["checks"].to_string();
+        checks.contains("MGR_MODULE_DEPENDENCY") && checks.contains("cannot run rbd (of ceph-common)")
+    });
+    assert_ne!(c.json("rbd trash ls rbd"), serde_json::json!([]));
+    c.kill("mon.a");
+    c.restart("mon.a");
+}
+
 #[test]
 fn ceph_csi_keeps_its_journal_and_fences_networks() {
-    let c = Cluster::start();
+    let mut c = Cluster::start();
     // The journal: names by request in one object, facts of each volume in one of its own.
     let id = "0e7a1d2c-9f0b-4a52-8a5e-1f2f3a4b5c6d";
     c.sh(&format!("rados -p rbd setomapval csi.volumes.default csi.volume.pvc-1 {id}"));
@@ -162,7 +176,7 @@ fn ceph_csi_keeps_its_journal_and_fences_networks() {
     c.sh("rbd snap rm rbd/csi-vol-1@s --no-progress; rbd trash mv rbd/csi-vol-1");
     let image = c.json("rbd trash ls rbd")[0]["id"].as_str().unwrap_or_default().to_owned();
     let task = format!(r#"{{"prefix":"rbd task add trash remove","image_id_spec":"rbd/{image}"}}"#);
-    assert_eq!(manager(&c, &task).0, 0);
+    a_task_waits_for_a_monitor_that_can_run_rbd(&mut c, &task);
     c.wait("an empty trash", Duration::from_secs(120), |c| {
         c.json("rbd trash ls rbd") == serde_json::json!([])
     });

@@ -214,11 +214,17 @@ impl Cluster {
 
     /// Starts a daemon that was killed.
     pub fn restart(&mut self, name: &str) {
+        self.restart_with(name, None);
+    }
+
+    /// Starts a daemon that was killed, with a `PATH` of its own.
+    pub fn restart_with(&mut self, name: &str, path: Option<&str>) {
         let (kind, id) = name.split_once('.').unwrap();
         let log = self.log("up.log");
         let child = Command::new(LOLIGO)
             .args([kind, "--id", id, "--conf"])
             .arg(self.conf())
+            .envs(path.map(|path| ("PATH", path)))
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
