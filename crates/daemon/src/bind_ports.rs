@@ -1,10 +1,12 @@
-//! Where daemons other than monitors listen if no port is said: at the first free port of a range, which firewalls open
-//! for them, as for Ceph's.
+//! Where daemons listen: at the port that is said, or else, unless they are monitors, at the first free one of a range,
+//! which firewalls open for them, as for Ceph's.
 
 use std::{
     io,
     net::{IpAddr, SocketAddr},
     ops::RangeInclusive,
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
@@ -16,6 +18,22 @@ use crate::ceph_conf::CephConf;
 /// `ms_bind_port_min` to `ms_bind_port_max`. A range that begins with 0 stands for any port: the kernel chooses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BindPorts(RangeInclusive<u16>);
+
+/// Between two attempts to listen at a port, and how many there are. After a daemon was killed the kernel takes its
+/// ring of requests apart, the accept among them, only when the process is gone; the port is taken until then.
+const LISTEN_PAUSE: Duration = Duration::from_millis(100);
+const LISTEN_ATTEMPTS: u32 = 30;
+
+/// Listens at a port that is said; waits for a daemon that is just ending.
+pub(crate) fn listen_at(reactor: &mut Reactor, socket: SocketAddr) -> Result<ListenerId> {
+    for _ in 1..LISTEN_ATTEMPTS {
+        match reactor.listen(socket) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => thread::sleep(LISTEN_PAUSE),
+            listening => return listening.with_context(|| format!("listening at {socket}")),
+        }
+    }
+    reactor.listen(socket).with_context(|| format!("listening at {socket}"))
+}
 
 impl BindPorts {
     /// The range of `who`.
@@ -39,7 +57,7 @@ impl BindPorts {
     ) -> Result<(ListenerId, SocketAddr)> {
         let listener = match wanted.port() {
             0 => self.listen_in_range(reactor, wanted.ip())?,
-            _ => reactor.listen(wanted).with_context(|| format!("listening at {wanted}"))?,
+            _ => listen_at(reactor, wanted)?,
         };
         Ok((listener, reactor.local_addr(listener).context("the listener has no address")?))
     }
@@ -95,6 +113,19 @@ mod tests {
         assert!(none.contains("no free port from 26800 to 26802"), "{none}");
         let taken = listen(26_801).unwrap_err();
         assert!(format!("{taken:#}").contains("listening at"), "{taken:#}");
+    }
+
+    #[test]
+    fn a_port_is_waited_for_while_its_last_listener_ends() {
+        let last = std::net::TcpListener::bind((own_ip(), 26_803)).unwrap();
+        let socket = last.local_addr().unwrap();
+        let ends = thread::spawn(move || {
+            thread::sleep(LISTEN_PAUSE);
+            drop(last);
+        });
+        let mut reactor = Reactor::new(reactor::Config::default()).unwrap();
+        listen_at(&mut reactor, socket).unwrap();
+        ends.join().unwrap();
     }
 
     #[test]

@@ -13,7 +13,7 @@ use types::{EntityName, EntityType, GlobalId};
 
 use crate::{
     admin_socket::AdminSocket,
-    bind_ports::BindPorts,
+    bind_ports::{BindPorts, listen_at},
     ceph_conf::CephConf,
     clock,
     cluster::{self, hostname},
@@ -83,7 +83,7 @@ fn serve_from(
     let addrs = own_addrs(&conf, &who, &contents)?;
     let socket =
         addrs.msgr2_addr().and_then(|a| a.socket).context("the monitor's address has no msgr2 part")?;
-    reactor.listen(socket).with_context(|| format!("listening at {socket}"))?;
+    listen_at(&mut reactor, socket)?;
     if !own_addresses::is_in_mon_host(&conf, &who, socket) {
         tracing::warn!(%socket, "`mon host` does not name this monitor's address, which its monitor map holds");
     }
