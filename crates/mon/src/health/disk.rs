@@ -34,7 +34,7 @@ impl Mon {
         let percent = space.free_percent();
         let mut add_low = |code, severity, very| {
             let summary = format!("mon {name} is {very}low on available space");
-            health.add(code, severity, summary, vec![format!("mon.{name} has {percent}% avail")]);
+            health.add(code, severity, summary, 1, vec![format!("mon.{name} has {percent}% avail")]);
         };
         if percent <= option("mon_data_avail_crit") {
             add_low("MON_DISK_CRIT", Severity::Err, "very ");
@@ -46,7 +46,7 @@ impl Mon {
             let (used, used_max) = (format::bytes(space.used), format::bytes(used_max));
             let summary = format!("mon {name} is using a lot of disk space");
             let line = format!("mon.{name} is {used} >= mon_data_size_warn ({used_max})");
-            health.add("MON_DISK_BIG", Severity::Warn, summary, vec![line]);
+            health.add("MON_DISK_BIG", Severity::Warn, summary, 1, vec![line]);
         }
     }
 }

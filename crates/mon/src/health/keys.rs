@@ -12,7 +12,7 @@ impl Mon {
         let monmap = &self.committed.monmap;
         if !monmap.service_key_type().is_secure() {
             let text = "Monitors are configured to issue insecure service tickets".to_owned();
-            health.add("AUTH_INSECURE_SERVICE_TICKETS", Severity::Err, text, Vec::new());
+            health.add("AUTH_INSECURE_SERVICE_TICKETS", Severity::Err, text, 1, Vec::new());
         }
         let forgeable = |kind: KeyType| !kind.is_secure();
         let services = self.committed.rotating.iter().filter(|(_, secrets)| {
@@ -46,17 +46,18 @@ impl Mon {
         if monmap.allows_key_type(KeyType::Aes) {
             let text = "Monitors are configured to allow auth using insecure key types".to_owned();
             let detail = vec!["insecure cipher aes allowed for auth".to_owned()];
-            health.add("AUTH_INSECURE_KEYS_ALLOWED", Severity::Warn, text, detail);
+            health.add("AUTH_INSECURE_KEYS_ALLOWED", Severity::Warn, text, 1, detail);
         }
         if self.options.is_insecure_key_allowed {
             let text = "Monitors are configured to allow creation of insecure key types".to_owned();
-            health.add("AUTH_INSECURE_KEYS_CREATABLE", Severity::Warn, text, Vec::new());
+            health.add("AUTH_INSECURE_KEYS_CREATABLE", Severity::Warn, text, 1, Vec::new());
         }
     }
 }
 
 fn add(health: &mut Health, code: &'static str, what: &str, detail: Vec<String>) {
     if !detail.is_empty() {
-        health.add(code, Severity::Warn, format!("{} {what}", detail.len()), detail);
+        let count = detail.len();
+        health.add(code, Severity::Warn, format!("{count} {what}"), count, detail);
     }
 }

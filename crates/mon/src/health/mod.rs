@@ -21,7 +21,7 @@ mod slow_ops;
 
 pub use disk::DataSpace;
 pub(crate) use mute::Mute;
-pub(crate) use report::{Check, Health, Severity, ratio_text};
+pub(crate) use report::{Health, Severity, ratio_text};
 
 /// Crashes in the details of the check.
 const CRASHES_SHOWN: usize = 30;
@@ -72,9 +72,7 @@ impl Mon {
             detail.push(format!("and {} more", count - CRASHES_SHOWN));
         }
         let summary = format!("{count} daemons have recently crashed");
-        health
-            .checks
-            .insert("RECENT_CRASH".into(), Check { severity: Severity::Warn, summary, count, detail });
+        health.add("RECENT_CRASH", Severity::Warn, summary, count, detail);
     }
 
     /// Writes to the cluster log which checks were raised or changed, and which ones cleared.

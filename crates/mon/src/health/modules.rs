@@ -9,7 +9,7 @@ impl Mon {
     pub(super) fn check_modules(&self, health: &mut Health) {
         if let Some(why) = self.rbd_support.failed_dependency() {
             let text = format!("Module 'rbd_support' has failed dependency: {why}");
-            health.add("MGR_MODULE_DEPENDENCY", Severity::Warn, text.clone(), vec![text]);
+            health.add("MGR_MODULE_DEPENDENCY", Severity::Warn, text.clone(), 1, vec![text]);
         }
     }
 }

@@ -135,7 +135,7 @@ mod tests {
         let mute = Mute { summary: "2 osds down".to_owned(), count: 2, ..Mute::default() };
         assert_eq!(mute.judge("OSD_DOWN", &health), Err("health alert cleared".to_owned()));
         for (count, verdict) in [(2, Ok(2)), (1, Ok(1)), (3, Err("count increased from 2 to 3".to_owned()))] {
-            health.add("OSD_DOWN", Severity::Warn, format!("{count} osds down"), vec![String::new(); count]);
+            health.add("OSD_DOWN", Severity::Warn, format!("{count} osds down"), count, Vec::new());
             assert_eq!(mute.judge("OSD_DOWN", &health), verdict);
         }
         let by_summary = Mute { count: 0, ..mute };

@@ -11,16 +11,17 @@ impl Mon {
     pub(super) fn check_osds(&self, health: &mut Health) {
         let map = &self.committed.osdmap;
         let crush = map.crush.map();
-        if map.num_osds() < usize::from(self.options.pool_size) {
-            let text =
-                format!("OSD count {} < osd_pool_default_size {}", map.num_osds(), self.options.pool_size);
-            health.add("TOO_FEW_OSDS", Severity::Warn, text, Vec::new());
+        let (count, size) = (map.num_osds(), usize::from(self.options.pool_size));
+        if count < size {
+            let text = format!("OSD count {count} < osd_pool_default_size {size}");
+            health.add("TOO_FEW_OSDS", Severity::Warn, text, size - count, Vec::new());
         }
         let down: Vec<OsdId> = map.osds().filter(|osd| map.is_down(*osd) && map.is_in(*osd)).collect();
         if !down.is_empty() {
             let detail =
                 down.iter().map(|osd| format!("osd.{osd} ({}) is down", self.place(osd.0))).collect();
-            health.add("OSD_DOWN", Severity::Warn, format!("{} osds down", down.len()), detail);
+            let count = down.len();
+            health.add("OSD_DOWN", Severity::Warn, format!("{count} osds down"), count, detail);
         }
         self.check_subtrees(health);
         let orphans: Vec<String> = crush
@@ -31,8 +32,9 @@ impl Mon {
             .map(|id| format!("osd.{id} exists in crush map but not in osdmap"))
             .collect();
         if !orphans.is_empty() {
-            let text = format!("{} osds exist in the crush map but not in the osdmap", orphans.len());
-            health.add("OSD_ORPHAN", Severity::Warn, text, orphans);
+            let count = orphans.len();
+            let text = format!("{count} osds exist in the crush map but not in the osdmap");
+            health.add("OSD_ORPHAN", Severity::Warn, text, count, orphans);
         }
     }
 
@@ -60,9 +62,10 @@ impl Mon {
         }
         for (kind, (osds, detail)) in by_kind {
             let kind_name = crush.type_names.get(&kind).map_or("", String::as_str);
-            let text = format!("{} {kind_name}{} ({osds} osds) down", detail.len(), plural(detail.len()));
+            let count = detail.len();
+            let text = format!("{count} {kind_name}{} ({osds} osds) down", plural(count));
             let code = format!("OSD_{}_DOWN", kind_name.to_uppercase());
-            health.add(code, Severity::Warn, text, detail);
+            health.add(code, Severity::Warn, text, count, detail);
         }
     }
 
@@ -80,7 +83,7 @@ impl Mon {
             let name = &self.base_options.name;
             let text = format!("mon {name} has mon_osd_down_out_interval set to 0");
             let detail = vec![format!("mon.{name} has mon_osd_down_out_interval set to 0")];
-            health.add("OSD_NO_DOWN_OUT_INTERVAL", Severity::Warn, text, detail);
+            health.add("OSD_NO_DOWN_OUT_INTERVAL", Severity::Warn, text, 1, detail);
         }
     }
 
@@ -89,7 +92,10 @@ impl Mon {
         let usual = MapFlags::PACIFIC;
         let worth_saying = flags.without(usual).without(MapFlags(1 << 16 | 1 << 17 | 1 << 18));
         if worth_saying != MapFlags(0) {
-            health.add("OSDMAP_FLAGS", Severity::Warn, format!("{worth_saying} flag(s) set"), Vec::new());
+            let names = worth_saying.to_string();
+            let text = format!("{names} flag(s) set");
+            // As in Ceph, the length of the names: with another flag it rises.
+            health.add("OSDMAP_FLAGS", Severity::Warn, text, names.len(), Vec::new());
         }
     }
 
@@ -112,7 +118,7 @@ impl Mon {
             let text = format!(
                 "{count} OSDs or CRUSH {{nodes, device-classes}} have {{NOUP,NODOWN,NOIN,NOOUT}} flags set"
             );
-            health.add("OSD_FLAGS", Severity::Warn, text, detail);
+            health.add("OSD_FLAGS", Severity::Warn, text, count, detail);
         }
     }
 
@@ -132,6 +138,7 @@ impl Mon {
                 "OSD_OUT_OF_ORDER_FULL",
                 Severity::Err,
                 "full ratio(s) out of order".to_owned(),
+                0,
                 detail,
             );
         }
@@ -151,19 +158,15 @@ impl Mon {
                 near.push(format!("osd.{osd} is near full"));
             }
         }
-        if !full.is_empty() {
-            health.add("OSD_FULL", Severity::Err, format!("{} full osd(s)", full.len()), full);
-        }
-        if !backfill.is_empty() {
-            health.add(
-                "OSD_BACKFILLFULL",
-                Severity::Warn,
-                format!("{} backfillfull osd(s)", backfill.len()),
-                backfill,
-            );
-        }
-        if !near.is_empty() {
-            health.add("OSD_NEARFULL", Severity::Warn, format!("{} nearfull osd(s)", near.len()), near);
+        for (code, severity, what, list) in [
+            ("OSD_FULL", Severity::Err, "full", full),
+            ("OSD_BACKFILLFULL", Severity::Warn, "backfillfull", backfill),
+            ("OSD_NEARFULL", Severity::Warn, "nearfull", near),
+        ] {
+            if !list.is_empty() {
+                let count = list.len();
+                health.add(code, severity, format!("{count} {what} osd(s)"), count, list);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use types::AutoscaleMode;
 
-use super::{Check, Health, Severity};
+use super::{Health, Severity};
 use crate::{
     Mon, format,
     manager::pg_autoscaler::{Advice, number},
@@ -31,8 +31,9 @@ impl Mon {
         }
         for (code, what, list) in [("POOL_TOO_FEW_PGS", "few", few), ("POOL_TOO_MANY_PGS", "many", many)] {
             if !list.is_empty() {
-                let text = format!("{} pools have too {what} placement groups", list.len());
-                health.add(code, Severity::Warn, text, list);
+                let count = list.len();
+                let text = format!("{count} pools have too {what} placement groups");
+                health.add(code, Severity::Warn, text, count, list);
             }
         }
     }
@@ -53,8 +54,9 @@ impl Mon {
             })
             .collect();
         if !both.is_empty() {
-            let text = format!("{} pools have both target_size_bytes and target_size_ratio set", both.len());
-            health.add("POOL_HAS_TARGET_SIZE_BYTES_AND_RATIO", Severity::Warn, text, both);
+            let count = both.len();
+            let text = format!("{count} pools have both target_size_bytes and target_size_ratio set");
+            health.add("POOL_HAS_TARGET_SIZE_BYTES_AND_RATIO", Severity::Warn, text, count, both);
         }
         let mut roots: BTreeMap<i32, Vec<&Advice>> = BTreeMap::new();
         for (_, advice) in &advice {
@@ -62,8 +64,9 @@ impl Mon {
         }
         let over: Vec<String> = roots.into_values().filter_map(|root| overcommitted(&root, &name)).collect();
         if !over.is_empty() {
-            let text = format!("{} subtrees have overcommitted pool target_size_bytes", over.len());
-            health.add("POOL_TARGET_SIZE_BYTES_OVERCOMMITTED", Severity::Warn, text, over);
+            let count = over.len();
+            let text = format!("{count} subtrees have overcommitted pool target_size_bytes");
+            health.add("POOL_TARGET_SIZE_BYTES_OVERCOMMITTED", Severity::Warn, text, count, over);
         }
     }
 
@@ -75,13 +78,8 @@ impl Mon {
             return;
         };
         if max > 0 && count > max {
-            let check = Check {
-                severity: Severity::Warn,
-                summary: format!("too many PGs per OSD ({count} > max {max})"),
-                count: count - max,
-                detail: Vec::new(),
-            };
-            health.checks.insert("TOO_MANY_PGS".into(), check);
+            let text = format!("too many PGs per OSD ({count} > max {max})");
+            health.add("TOO_MANY_PGS", Severity::Warn, text, count - max, Vec::new());
         }
     }
 
@@ -114,12 +112,14 @@ impl Mon {
             }
         }
         if !small.is_empty() {
-            let text = format!("{} pools have pg_num > pgp_num", small.len());
-            health.add("SMALLER_PGP_NUM", Severity::Warn, text, small);
+            let count = small.len();
+            let text = format!("{count} pools have pg_num > pgp_num");
+            health.add("SMALLER_PGP_NUM", Severity::Warn, text, count, small);
         }
         if !many.is_empty() {
-            let text = format!("{} pools have many more objects per pg than average", many.len());
-            health.add("MANY_OBJECTS_PER_PG", Severity::Warn, text, many);
+            let count = many.len();
+            let text = format!("{count} pools have many more objects per pg than average");
+            health.add("MANY_OBJECTS_PER_PG", Severity::Warn, text, count, many);
         }
     }
 }

@@ -141,7 +141,8 @@ impl Mon {
                 causes.counts.iter().map(|(at, n)| format!("{n} pg{} {}", plural(*n), RESPONSES[*at].word));
             let parts: Vec<String> = copies.into_iter().chain(states).collect();
             let text = format!("{text}: {}", parts.join(", "));
-            health.add(code, severity, text, causes.lines.into_values().collect());
+            let count = causes.counts.values().sum();
+            health.add(code, severity, text, count, causes.lines.into_values().collect());
         }
         self.check_objects(unfound, health);
     }
@@ -157,11 +158,11 @@ impl Mon {
         let total = self.stats.total();
         if total.misplaced > 0 && self.warns("mon_warn_on_misplaced") {
             let text = ratio_text(total.misplaced, total.object_copies, "misplaced");
-            health.add("OBJECT_MISPLACED", Severity::Warn, text, Vec::new());
+            health.add("OBJECT_MISPLACED", Severity::Warn, text, total.misplaced as usize, Vec::new());
         }
         if total.unfound > 0 {
             let text = ratio_text(total.unfound, total.objects, "unfound");
-            health.add("OBJECT_UNFOUND", Severity::Warn, text, unfound);
+            health.add("OBJECT_UNFOUND", Severity::Warn, text, total.unfound as usize, unfound);
         }
     }
 

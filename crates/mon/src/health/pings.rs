@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use types::OsdId;
 
-use super::{Check, Health, Severity};
+use super::{Health, Severity};
 use crate::Mon;
 
 /// Pairs of OSDs named in the details.
@@ -46,8 +46,7 @@ impl Mon {
                     .to_owned(),
             );
         }
-        let check = Check { severity: Severity::Warn, summary, count: slow.len(), detail };
-        health.checks.insert("OSD_SLOW_PING_TIME_BACK".into(), check);
+        health.add("OSD_SLOW_PING_TIME_BACK", Severity::Warn, summary, slow.len(), detail);
     }
 
     /// What is slow by the options: `mon_warn_on_slow_ping_time` (milliseconds) or, where that is 0,

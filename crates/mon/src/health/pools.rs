@@ -22,21 +22,20 @@ impl Mon {
             }
         }
         if !no_app.is_empty() {
-            let text = format!("application not enabled on {} pool(s)", no_app.len());
+            let count = no_app.len();
+            let text = format!("application not enabled on {count} pool(s)");
             no_app.push("use 'ceph osd pool application enable <pool-name> <app-name>', where <app-name> is 'cephfs', 'rbd', 'rgw', or freeform for custom applications.".to_owned());
-            health.add("POOL_APP_NOT_ENABLED", Severity::Warn, text, no_app);
+            health.add("POOL_APP_NOT_ENABLED", Severity::Warn, text, count, no_app);
         }
         if !odd.is_empty() && self.warns("mon_warn_on_pool_pg_num_not_power_of_two") {
-            let text = format!("{} pool(s) have non-power-of-two pg_num", odd.len());
-            health.add("POOL_PG_NUM_NOT_POWER_OF_TWO", Severity::Warn, text, odd);
+            let count = odd.len();
+            let text = format!("{count} pool(s) have non-power-of-two pg_num");
+            health.add("POOL_PG_NUM_NOT_POWER_OF_TWO", Severity::Warn, text, count, odd);
         }
         if !lone.is_empty() && self.warns("mon_warn_on_pool_no_redundancy") {
-            health.add(
-                "POOL_NO_REDUNDANCY",
-                Severity::Warn,
-                format!("{} pool(s) have no replicas configured", lone.len()),
-                lone,
-            );
+            let count = lone.len();
+            let text = format!("{count} pool(s) have no replicas configured");
+            health.add("POOL_NO_REDUNDANCY", Severity::Warn, text, count, lone);
         }
     }
 
@@ -64,7 +63,8 @@ impl Mon {
             ("POOL_NEARFULL", "nearfull", near),
         ] {
             if !list.is_empty() {
-                health.add(code, Severity::Warn, format!("{} pool(s) {what}", list.len()), list);
+                let count = list.len();
+                health.add(code, Severity::Warn, format!("{count} pool(s) {what}"), count, list);
             }
         }
     }
@@ -84,7 +84,7 @@ impl Mon {
         if !detail.is_empty() {
             let names: Vec<&str> = all.names().collect();
             let text = format!("Some pool(s) have the {} flag(s) set", names.join(", "));
-            health.add("POOL_SCRUB_FLAGS", Severity::Ok, text, detail);
+            health.add("POOL_SCRUB_FLAGS", Severity::Ok, text, 0, detail);
         }
     }
 }

@@ -38,6 +38,8 @@ impl Severity {
 pub(crate) struct Check {
     pub(crate) severity: Severity,
     pub(crate) summary: String,
+    /// How much is wrong, in the check's own unit: a mute that is not sticky ends when it rises. 0 where nothing is
+    /// counted; there, another summary ends the mute.
     pub(crate) count: usize,
     pub(crate) detail: Vec<String>,
 }
@@ -58,9 +60,9 @@ impl Health {
         code: impl Into<Cow<'static, str>>,
         severity: Severity,
         summary: String,
+        count: usize,
         detail: Vec<String>,
     ) {
-        let count = detail.len().max(1);
         self.checks.insert(code.into(), Check { severity, summary, count, detail });
     }
 

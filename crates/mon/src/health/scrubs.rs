@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use types::{PgPool, PoolOptValue};
 
-use super::{Check, Health, Severity};
+use super::{Health, Severity};
 use crate::Mon;
 
 /// PGs named in the details of a check.
@@ -19,13 +19,8 @@ impl Mon {
         let total = self.stats.total();
         let errors = total.shallow_scrub_errors + total.deep_scrub_errors;
         if errors > 0 {
-            let check = Check {
-                severity: Severity::Err,
-                summary: format!("{errors} scrub errors"),
-                count: errors as usize,
-                detail: Vec::new(),
-            };
-            health.checks.insert("OSD_SCRUB_ERRORS".into(), check);
+            let text = format!("{errors} scrub errors");
+            health.add("OSD_SCRUB_ERRORS", Severity::Err, text, errors as usize, Vec::new());
         }
         self.check_large_omaps(total.large_omap_objects, health);
         self.check_repairs(health);
@@ -60,13 +55,9 @@ impl Mon {
             (count > 0).then(|| format!("{count} large objects found in pool '{name}'"))
         });
         let tip = "Search the cluster log for 'Large omap object found' for more details.";
-        let check = Check {
-            severity: Severity::Warn,
-            summary: format!("{count} large omap objects"),
-            count: count as usize,
-            detail: of_pools.chain([tip.to_owned()]).collect(),
-        };
-        health.checks.insert("LARGE_OMAP_OBJECTS".into(), check);
+        let detail = of_pools.chain([tip.to_owned()]).collect();
+        let text = format!("{count} large omap objects");
+        health.add("LARGE_OMAP_OBJECTS", Severity::Warn, text, count as usize, detail);
     }
 
     fn check_repairs(&self, health: &mut Health) {
@@ -77,8 +68,9 @@ impl Mon {
             .map(|(osd, count)| format!("osd.{osd} had {count} reads repaired"))
             .collect();
         if !many.is_empty() {
-            let text = format!("Too many repaired reads on {} OSDs", many.len());
-            health.add("OSD_TOO_MANY_REPAIRS", Severity::Warn, text, many);
+            let count = many.len();
+            let text = format!("Too many repaired reads on {count} OSDs");
+            health.add("OSD_TOO_MANY_REPAIRS", Severity::Warn, text, count, many);
         }
     }
 
@@ -122,5 +114,5 @@ fn add_late(health: &mut Health, code: &'static str, what: &str, mut detail: Vec
         detail.push(format!("{} more pgs... ", count - PGS_SHOWN));
     }
     let summary = format!("{count} pgs not {what} in time");
-    health.checks.insert(code.into(), Check { severity: Severity::Warn, summary, count, detail });
+    health.add(code, Severity::Warn, summary, count, detail);
 }

@@ -23,6 +23,7 @@ impl Mon {
             many => format!("daemons [{}]... have slow ops.", many[..NAMED].join(",")),
         };
         let summary = format!("{count} slow ops, oldest one blocked for {oldest} sec, {who}");
-        health.add("SLOW_OPS", Severity::Warn, summary, Vec::new());
+        // As in Ceph, one alert, however many ops are slow.
+        health.add("SLOW_OPS", Severity::Warn, summary, 1, Vec::new());
     }
 }

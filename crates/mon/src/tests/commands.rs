@@ -299,7 +299,7 @@ fn a_mute_that_is_not_sticky_ends_with_its_check() {
     cluster.ok(&set);
     cluster.ok(r#"{"prefix":"health mute","code":"OSDMAP_FLAGS"}"#);
     cluster.ok(r#"{"prefix":"health mute","code":"OSD_DOWN","sticky":true}"#);
-    let flags = serde_json::json!({"code": "OSDMAP_FLAGS", "sticky": false, "summary": "noout flag(s) set", "count": 1});
+    let flags = serde_json::json!({"code": "OSDMAP_FLAGS", "sticky": false, "summary": "noout flag(s) set", "count": 5});
     let down = serde_json::json!({"code": "OSD_DOWN", "sticky": true, "summary": "", "count": 0});
     cluster.pass(std::time::Duration::from_secs(2));
     assert_eq!(cluster.json(r#"{"prefix":"health"}"#)["mutes"], serde_json::json!([flags, down]));

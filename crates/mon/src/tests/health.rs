@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use types::OsdId;
+use types::{OsdId, PgState};
 
 use super::cluster::Cluster;
 use crate::DataSpace;
@@ -206,4 +206,41 @@ fn a_monitor_tells_that_its_file_system_fills_up() {
     cluster.ok(&set("mon", "mon_data_avail_crit", "1"));
     cluster.ok(&set("mon", "mon_data_avail_warn", "2"));
     assert_eq!(detail(&mut cluster), "HEALTH_OK\n");
+}
+
+/// What a mute is compared with is what Ceph counts, not lines of detail.
+#[test]
+fn a_mute_ends_when_more_objects_or_pgs_are_concerned() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(&set("mon", "mon_warn_on_misplaced", "true"));
+    let worsen = |cluster: &mut Cluster, misplaced: u64, unfound: u64, state: PgState| {
+        for stat in cluster.mon.stats.pgs_mut() {
+            stat.sum.misplaced = misplaced;
+            stat.sum.unfound = unfound;
+            stat.state = PgState::ACTIVE.with(state);
+        }
+    };
+    let degraded = PgState::DEGRADED;
+    worsen(&mut cluster, 1, 0, degraded);
+    cluster.mon.stats.pgs_mut().take(1).for_each(|stat| stat.sum.unfound = 1);
+    let codes = ["OBJECT_MISPLACED", "OBJECT_UNFOUND", "PG_DEGRADED"];
+    let count = |cluster: &mut Cluster, code: &str| {
+        cluster.json(r#"{"prefix":"health"}"#)["checks"][code]["summary"]["count"].clone()
+    };
+    assert_eq!(codes.map(|code| count(&mut cluster, code)), [8, 1, 8]);
+    for code in codes {
+        cluster.ok(&format!(r#"{{"prefix":"health mute","code":"{code}"}}"#));
+    }
+    let mutes = |cluster: &mut Cluster| {
+        cluster.pass(Duration::from_secs(2));
+        cluster.json(r#"{"prefix":"health"}"#)["mutes"].as_array().unwrap().len()
+    };
+    assert_eq!(mutes(&mut cluster), 3);
+    cluster.mon.stats.pgs_mut().take(1).for_each(|stat| stat.sum.unfound = 2);
+    assert_eq!(mutes(&mut cluster), 2, "as many PGs with more objects that are unfound");
+    worsen(&mut cluster, 2, 0, degraded);
+    assert_eq!(mutes(&mut cluster), 1, "of more objects that are misplaced");
+    worsen(&mut cluster, 1, 0, degraded.with(PgState::UNDERSIZED));
+    assert_eq!(count(&mut cluster, "PG_DEGRADED"), 16, "each PG counts with each of its states");
+    assert_eq!(mutes(&mut cluster), 0);
 }
