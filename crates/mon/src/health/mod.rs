@@ -23,6 +23,8 @@ pub use disk::DataSpace;
 pub(crate) use mute::Mute;
 pub(crate) use report::{Health, Severity, ratio_text};
 
+/// PGs named in the details of a check (`mon_health_max_detail`).
+const PGS_SHOWN: usize = 50;
 /// Crashes in the details of the check.
 const CRASHES_SHOWN: usize = 30;
 

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use types::{PgId, PgStat, PgState, UTime};
+use types::{OsdMap, PgId, PgStat, PgState, UTime};
 
-use super::{Health, Severity, plural, ratio_text};
+use super::{Health, PGS_SHOWN, Severity, plural, ratio_text};
 use crate::{Mon, format};
 
 /// What a PG state means, and how long a PG has to be in it to be reported.
@@ -78,30 +78,41 @@ const RESPONSES: [Response; 11] = {
 };
 
 impl Response {
-    /// The line of detail on a PG for which the state matters `now`.
-    fn line(&self, pg: PgId, stat: &PgStat, now: UTime, threshold: Duration) -> Option<String> {
+    /// True for a PG, now in `state`, for which this matters.
+    fn concerns(&self, state: PgState, stat: &PgStat, now: UTime, threshold: Duration) -> bool {
         let is_inverted = self.state == PgState::ACTIVE;
-        if stat.state.has(self.state) == is_inverted {
-            return None;
-        }
-        let acting = format::list(&stat.acting);
+        let is_stuck = |last: fn(&PgStat) -> UTime| now.since(last(stat)) > threshold;
+        state.has(self.state) != is_inverted && self.last_otherwise.is_none_or(is_stuck)
+    }
+
+    /// The line of detail on a PG that this concerns.
+    fn line(&self, state: PgState, stat: &PgStat, now: UTime) -> String {
+        let (pg, acting) = (stat.pgid, format::list(&stat.acting));
         let Some(last_otherwise) = self.last_otherwise else {
             let unfound = match stat.sum.unfound {
                 0 => String::new(),
                 unfound => format!(", {unfound} unfound"),
             };
-            return Some(format!("pg {pg} is {}, acting {acting}{unfound}", stat.state));
+            return format!("pg {pg} is {state}, acting {acting}{unfound}");
         };
         let last = last_otherwise(stat);
-        (now.since(last) > threshold).then(|| {
-            let since = match last == UTime::default() {
-                true => "since forever".to_owned(),
-                false => format!("for {}", format::timespan(now.since(last))),
-            };
-            let (word, state) = (self.word, stat.state);
-            format!("pg {pg} is stuck {word} {since}, current state {state}, last acting {acting}")
-        })
+        let since = match last == UTime::default() {
+            true => "since forever".to_owned(),
+            false => format!("for {}", format::timespan(now.since(last))),
+        };
+        format!("pg {pg} is stuck {} {since}, current state {state}, last acting {acting}", self.word)
     }
+}
+
+/// What may help a PG that is incomplete, behind its line of detail.
+fn incomplete_hint(map: &OsdMap, pg: PgId, state: PgState) -> Option<String> {
+    let min_size = map.pools.get(&pg.pool).map(|pool| pool.min_size).filter(|size| *size > 1)?;
+    let name = map.pool_name(pg.pool).unwrap_or_default();
+    state.has(PgState::INCOMPLETE).then(|| {
+        format!(
+            " (reducing pool {name} min_size from {min_size} may help; search ceph.com/docs for 'incomplete')"
+        )
+    })
 }
 
 /// PGs that one check reports.
@@ -109,7 +120,7 @@ impl Response {
 struct Causes {
     /// How many PGs are in each state, by the state's index in [`RESPONSES`].
     counts: BTreeMap<usize, usize>,
-    /// The line of detail on each PG, by the last of its states.
+    /// The line of detail on each of the first PGs, by the last of its states.
     lines: BTreeMap<PgId, String>,
 }
 
@@ -120,16 +131,26 @@ impl Mon {
         let mut causes: BTreeMap<PgHealthCheck, Causes> = BTreeMap::new();
         let mut unfound = Vec::new();
         for pg in map.pgs() {
-            let stat = self.stats.stat_of(map, pg, self.is_creating(pg));
+            let state = self.stats.state_of(map, pg, self.is_creating(pg));
+            let stat = self.stats.report_on(map, pg);
             for (at, response) in RESPONSES.iter().enumerate() {
-                if let Some(line) = response.line(pg, &stat, self.wall, threshold) {
-                    let causes = causes.entry(response.check).or_default();
-                    *causes.counts.entry(at).or_default() += 1;
-                    causes.lines.insert(pg, line);
+                if !response.concerns(state, &stat, self.wall, threshold) {
+                    continue;
+                }
+                let causes = causes.entry(response.check).or_default();
+                *causes.counts.entry(at).or_default() += 1;
+                if causes.lines.len() < PGS_SHOWN || causes.lines.contains_key(&pg) {
+                    let hint = incomplete_hint(map, pg, state).unwrap_or_default();
+                    causes.lines.insert(pg, response.line(state, &stat, self.wall) + &hint);
                 }
             }
-            if stat.sum.unfound > 0 {
-                unfound.push(format!("pg {pg} has {} unfound objects", stat.sum.unfound));
+            match stat.sum.unfound {
+                0 => {}
+                _ if unfound.len() > PGS_SHOWN => {}
+                _ if unfound.len() == PGS_SHOWN => {
+                    unfound.push("(additional pgs left out for brevity)".to_owned());
+                }
+                objects => unfound.push(format!("pg {pg} has {objects} unfound objects")),
             }
         }
         let total = self.stats.total();

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use types::{PgPool, PoolOptValue};
 
-use super::{Health, Severity};
+use super::{Health, PGS_SHOWN, Severity};
 use crate::Mon;
 
-/// PGs named in the details of a check.
-const PGS_SHOWN: usize = 50;
 /// `mon_osd_warn_num_repaired`.
 const REPAIRS_MAX: u64 = 10;
 
@@ -24,7 +22,7 @@ impl Mon {
         }
         self.check_large_omaps(total.large_omap_objects, health);
         self.check_repairs(health);
-        let [mut late, mut late_deep] = [Vec::new(), Vec::new()];
+        let [mut late, mut late_deep] = [Late::default(), Late::default()];
         let (age, deep_age) = (self.age_max(false), self.age_max(true));
         for stat in self.stats.pgs() {
             let Some(pool) = self.committed.osdmap.pools.get(&stat.pgid.pool) else { continue };
@@ -34,15 +32,16 @@ impl Mon {
                 continue;
             }
             if age.of(pool).is_some_and(|max| self.wall.since(scrubs.last_scrub_stamp) > max) {
-                late.push(format!("pg {} not scrubbed since {}", stat.pgid, scrubs.last_scrub_stamp));
+                let since = scrubs.last_scrub_stamp;
+                late.note(|| format!("pg {} not scrubbed since {since}", stat.pgid));
             }
             if deep_age.of(pool).is_some_and(|max| self.wall.since(scrubs.last_deep_scrub_stamp) > max) {
                 let since = scrubs.last_deep_scrub_stamp;
-                late_deep.push(format!("pg {} not deep-scrubbed since {since}", stat.pgid));
+                late_deep.note(|| format!("pg {} not deep-scrubbed since {since}", stat.pgid));
             }
         }
-        add_late(health, "PG_NOT_SCRUBBED", "scrubbed", late);
-        add_late(health, "PG_NOT_DEEP_SCRUBBED", "deep-scrubbed", late_deep);
+        late.tell(health, "PG_NOT_SCRUBBED", "scrubbed");
+        late_deep.tell(health, "PG_NOT_DEEP_SCRUBBED", "deep-scrubbed");
     }
 
     fn check_large_omaps(&self, count: u64, health: &mut Health) {
@@ -104,15 +103,30 @@ impl AgeMax {
     }
 }
 
-fn add_late(health: &mut Health, code: &'static str, what: &str, mut detail: Vec<String>) {
-    let count = detail.len();
-    if count == 0 {
-        return;
+/// PGs that were not scrubbed in time.
+#[derive(Default)]
+struct Late {
+    count: usize,
+    /// Those of the first PGs.
+    lines: Vec<String>,
+}
+
+impl Late {
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.lines.len() < PGS_SHOWN {
+            self.lines.push(line());
+        }
     }
-    if count > PGS_SHOWN {
-        detail.truncate(PGS_SHOWN);
-        detail.push(format!("{} more pgs... ", count - PGS_SHOWN));
+
+    fn tell(self, health: &mut Health, code: &'static str, what: &str) {
+        let Late { count, lines: mut detail } = self;
+        if count == 0 {
+            return;
+        }
+        if count > PGS_SHOWN {
+            detail.push(format!("{} more pgs... ", count - PGS_SHOWN));
+        }
+        health.add(code, Severity::Warn, format!("{count} pgs not {what} in time"), count, detail);
     }
-    let summary = format!("{count} pgs not {what} in time");
-    health.add(code, Severity::Warn, summary, count, detail);
 }

@@ -5,7 +5,10 @@ mod rates;
 mod requests;
 mod space;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+};
 
 use messages::{MPGStats, PeerPing, PerfValues};
 use types::{
@@ -141,27 +144,31 @@ impl Stats {
         }
     }
 
-    /// A report on a PG, made up from the map where none came in.
+    /// The last report on a PG, made up from the map where none came in. The state to show is [`Stats::state_of`].
+    pub(crate) fn report_on(&self, map: &OsdMap, pg: PgId) -> Cow<'_, PgStat> {
+        if let Some(stat) = self.pgs.get(&pg) {
+            return Cow::Borrowed(stat);
+        }
+        let at = map.pg_to_up_acting(pg);
+        let since = self.unreported.get(&pg).copied().unwrap_or_default();
+        Cow::Owned(PgStat {
+            pgid: pg,
+            up: at.up,
+            acting: at.acting,
+            up_primary: at.up_primary,
+            acting_primary: at.acting_primary,
+            last_fresh: since,
+            last_change: since,
+            last_active: since,
+            last_clean: since,
+            times: PgTimes::at(since),
+            ..PgStat::default()
+        })
+    }
+
+    /// The report on a PG, with the state to show.
     pub(crate) fn stat_of(&self, map: &OsdMap, pg: PgId, is_creating: bool) -> PgStat {
-        let mut stat = self.pgs.get(&pg).cloned().unwrap_or_else(|| {
-            let at = map.pg_to_up_acting(pg);
-            let since = self.unreported.get(&pg).copied().unwrap_or_default();
-            PgStat {
-                pgid: pg,
-                up: at.up,
-                acting: at.acting,
-                up_primary: at.up_primary,
-                acting_primary: at.acting_primary,
-                last_fresh: since,
-                last_change: since,
-                last_active: since,
-                last_clean: since,
-                times: PgTimes::at(since),
-                ..PgStat::default()
-            }
-        });
-        stat.state = self.state_of(map, pg, is_creating);
-        stat
+        PgStat { state: self.state_of(map, pg, is_creating), ..self.report_on(map, pg).into_owned() }
     }
 
     /// Sum over a pool's PGs.

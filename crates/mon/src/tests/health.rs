@@ -244,3 +244,27 @@ fn a_mute_ends_when_more_objects_or_pgs_are_concerned() {
     assert_eq!(count(&mut cluster, "PG_DEGRADED"), 16, "each PG counts with each of its states");
     assert_eq!(mutes(&mut cluster), 0);
 }
+
+#[test]
+fn details_name_fifty_pgs_and_what_may_help_incomplete_ones() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"wide","pg_num":64}"#);
+    cluster.report_all();
+    for stat in cluster.mon.stats.pgs_mut().filter(|stat| stat.pgid.pool.0 == 2) {
+        stat.state = PgState::INCOMPLETE;
+        stat.sum.unfound = 1;
+    }
+    let text = detail(&mut cluster);
+    let hint = " (reducing pool wide min_size from 2 may help; search ceph.com/docs for 'incomplete')";
+    assert_eq!(text.lines().filter(|line| line.ends_with(hint)).count(), 50, "{text}");
+    assert_eq!(text.matches(" has 1 unfound objects").count(), 50, "{text}");
+    check(
+        &mut cluster,
+        &[
+            "[WRN] PG_AVAILABILITY: Reduced data availability: 64 pgs inactive, 64 pgs incomplete",
+            "    (additional pgs left out for brevity)",
+        ],
+    );
+    cluster.ok(&set_pool("min_size", "1").replace("rbd", "wide"));
+    assert!(!detail(&mut cluster).contains("reducing pool"));
+}
