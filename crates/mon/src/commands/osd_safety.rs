@@ -31,7 +31,8 @@ fn ids_arg(req: &Request<'_>) -> Result<BTreeSet<OsdId>, Reply> {
     let mut out = BTreeSet::new();
     for text in req.args.list("ids") {
         if matches!(text.as_str(), "any" | "all" | "*") {
-            return Ok(req.map().osds().collect());
+            out.extend(req.map().osds());
+            break;
         }
         let Some(osd) = parse_osd(&text) else {
             let why = format!("Expected option value to be integer, got '{text}'invalid osd id '{text}'");
@@ -39,7 +40,15 @@ fn ids_arg(req: &Request<'_>) -> Result<BTreeSet<OsdId>, Reply> {
         };
         out.insert(osd);
     }
-    Ok(out)
+    match out.is_empty() {
+        true => Err(Reply::fail(Errno::EINVAL, "must specify one or more OSDs")),
+        false => Ok(out),
+    }
+}
+
+/// The refusal to say anything while no OSD has reported some PGs.
+fn unknown_pgs(count: usize) -> Reply {
+    Reply::fail(Errno::EAGAIN, format!("{count} pgs have unknown state; cannot draw any conclusions"))
 }
 
 fn ids<'a>(osds: impl IntoIterator<Item = &'a OsdId>) -> Vec<i32> {
@@ -59,11 +68,22 @@ fn has_all(stat: &PgStat, osd: OsdId) -> bool {
     }
 }
 
+/// True where a PG would not be active without these of its OSDs. Those that have everything are needed until
+/// `min_size` others have everything, too; those that are known to lack objects, only where no other member has all.
+/// Ceph does not look at the latter at all, though the PG may be left with too few members.
+fn ends_activity(stat: &PgStat, osds: &BTreeSet<OsdId>, min_size: usize) -> bool {
+    let left = || stat.acting.iter().filter(|osd| !osds.contains(osd));
+    let whole = left().filter(|osd| has_all(stat, **osd)).count();
+    let may_stop_whole = stat.acting.iter().any(|osd| osds.contains(osd) && !stat.lacking.contains(osd));
+    left().count() < min_size || whole < if may_stop_whole { min_size } else { 1 }
+}
+
 /// What a stop of some OSDs would do to PGs.
 #[derive(Default)]
 struct StopReport {
     /// PGs with a copy on one of them.
     touched: usize,
+    unknown: Vec<String>,
     no_pool: Vec<String>,
     inactive_now: Vec<String>,
     inactive_then: Vec<String>,
@@ -74,19 +94,29 @@ struct StopReport {
 impl StopReport {
     fn of(map: &OsdMap, stats: &[PgStat], osds: &BTreeSet<OsdId>) -> StopReport {
         let mut out = StopReport::default();
-        for stat in stats.iter().filter(|stat| stat.acting.iter().any(|osd| osds.contains(osd))) {
+        for stat in stats {
+            if stat.state == PgState::default() {
+                out.unknown.push(stat.pgid.to_string());
+                continue;
+            }
+            if !stat.acting.iter().any(|osd| osds.contains(osd)) {
+                continue;
+            }
             out.touched += 1;
-            let left = stat.acting.iter().filter(|osd| !osds.contains(osd) && has_all(stat, **osd)).count();
             let group = match map.pools.get(&stat.pgid.pool) {
                 None => &mut out.no_pool,
                 Some(_) if !stat.state.has(PgState::ACTIVE) => &mut out.inactive_now,
-                Some(pool) if left < usize::from(pool.min_size) => &mut out.inactive_then,
+                Some(pool) if ends_activity(stat, osds, pool.min_size.into()) => &mut out.inactive_then,
                 Some(_) if stat.state.has(PgState::DEGRADED) => &mut out.more_degraded,
                 Some(_) => &mut out.degraded,
             };
             group.push(stat.pgid.to_string());
         }
         out
+    }
+
+    fn is_ok(&self) -> bool {
+        self.bad_count() == 0 && self.unknown.is_empty()
     }
 
     /// PGs that would be offline.
@@ -97,12 +127,13 @@ impl StopReport {
     fn to_json(&self, osds: &BTreeSet<OsdId>) -> Value {
         let mut out = Map::new();
         let bad = self.bad_count();
-        out.insert("ok_to_stop".to_owned(), (bad == 0).into());
+        out.insert("ok_to_stop".to_owned(), self.is_ok().into());
         out.insert("osds".to_owned(), json!(ids(osds)));
         out.insert("num_ok_pgs".to_owned(), (self.touched - bad).into());
         out.insert("num_not_ok_pgs".to_owned(), bad.into());
         for (group, pgs) in [
-            ("bad_no_pool", &self.no_pool),
+            ("unknown_pgs", &self.unknown),
+            ("bad_no_pool_pgs", &self.no_pool),
             ("bad_already_inactive", &self.inactive_now),
             ("bad_become_inactive", &self.inactive_then),
             ("ok_become_degraded", &self.degraded),
@@ -136,7 +167,7 @@ fn widen(map: &OsdMap, stats: &[PgStat], osds: &mut BTreeSet<OsdId>, max: usize)
             if !map.is_up(osd) || !osds.insert(osd) {
                 continue;
             }
-            if StopReport::of(map, stats, osds).bad_count() > 0 {
+            if !StopReport::of(map, stats, osds).is_ok() {
                 osds.remove(&osd);
                 is_refused = true;
             }
@@ -152,7 +183,7 @@ fn ok_to_stop(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let max = req.args.int("max").and_then(|max| usize::try_from(max).ok()).unwrap_or(1);
     let (map, stats) = (req.map(), all_stats(req.mon));
     let mut report = StopReport::of(map, &stats, &osds);
-    if report.bad_count() == 0 && osds.len() < max {
+    if report.is_ok() && osds.len() < max {
         widen(map, &stats, &mut osds, max);
         report = StopReport::of(map, &stats, &osds);
     }
@@ -161,8 +192,11 @@ fn ok_to_stop(req: &mut Request<'_>) -> Result<Reply, Reply> {
     // One line in both forms, as the stock manager prints it.
     let plain = out.to_string() + "\n";
     let reply = Reply::show(req.args, || out, || plain);
-    if bad == 0 {
+    if report.is_ok() {
         return Ok(reply);
+    }
+    if !report.unknown.is_empty() {
+        return Err(Reply { output: reply.output, ..unknown_pgs(report.unknown.len()) });
     }
     let why = format!("unsafe to stop osd(s) at this time ({bad} PGs are or would become offline)");
     Err(Reply { result: Errno::EBUSY.negated(), ..reply }.with_status(why))
@@ -170,7 +204,8 @@ fn ok_to_stop(req: &mut Request<'_>) -> Result<Reply, Reply> {
 
 fn safe_to_destroy(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let osds = ids_arg(req)?;
-    let judged = judge(req, &osds);
+    // Whether a format is asked for or not.
+    let judged = judge(req, &osds)?;
     if req.args.has_format() {
         // Where a format is asked for, the answer is in the document, not in the result.
         let out = json!({
@@ -195,9 +230,13 @@ struct Judged {
     stored: Vec<i32>,
 }
 
-fn judge(req: &Request<'_>, osds: &BTreeSet<OsdId>) -> Judged {
+fn judge(req: &Request<'_>, osds: &BTreeSet<OsdId>) -> Result<Judged, Reply> {
     let map = req.map();
     let stats = all_stats(req.mon);
+    let unknown = stats.iter().filter(|stat| stat.state == PgState::default()).count();
+    if unknown > 0 {
+        return Err(unknown_pgs(unknown));
+    }
     let is_clean = |state: PgState| state.has(PgState::ACTIVE) && state.has(PgState::CLEAN);
     let are_all_clean = stats.iter().all(|stat| is_clean(stat.state));
     let mut out = Judged::default();
@@ -218,12 +257,12 @@ fn judge(req: &Request<'_>, osds: &BTreeSet<OsdId>) -> Judged {
         };
         list.push(osd.0);
     }
-    out
+    Ok(out)
 }
 
 /// The refusal to destroy an OSD, unless nothing needs it.
 pub(super) fn why_not_destroy(req: &Request<'_>, osd: OsdId) -> Option<Reply> {
-    let reply = verdict(&judge(req, &BTreeSet::from([osd])));
+    let reply = judge(req, &BTreeSet::from([osd])).map_or_else(|refusal| refusal, |judged| verdict(&judged));
     (reply.result != 0).then_some(reply)
 }
 

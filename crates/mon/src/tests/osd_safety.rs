@@ -32,11 +32,45 @@ fn an_osd_is_needed_by_pgs_whose_other_members_lack_objects() {
         let osd = acting[0];
         cluster.now = cluster.now + Duration::from_secs(1);
         cluster.say(Cluster::osd_conn(osd.0), MPGStats { osd, epoch, pgs: vec![pg], ..MPGStats::default() });
+        let both = format!(r#"{{"prefix":"osd ok-to-stop","ids":["{}","{}"]}}"#, acting[1], acting[2]);
+        assert_eq!(cluster.command(&both).result, -16, "of three copies two have to stay");
         [0, 1, 2].map(|at| cluster.command(&stop(acting[at])).result)
     };
     assert_eq!(report(PgState::RECOVERING, &[acting[2]]), [-16, -16, 0]);
+    assert_eq!(report(PgState::RECOVERING, &acting[1..]), [-16, 0, 0], "two lack what they are given");
+    assert_eq!(
+        report(PgState::RECOVERING, &acting),
+        [-16, -16, -16],
+        "any may have the last copy of something"
+    );
     assert_eq!(report(PgState::RECOVERING, &[]), [-16, -16, -16], "of an older OSD, which does not say who");
     assert_eq!(report(PgState::UNDERSIZED, &[]), [0, 0, 0]);
+}
+
+#[test]
+fn nothing_is_said_of_osds_while_pgs_are_unknown() {
+    let mut cluster = Cluster::with_rbd();
+    let none = (-22, "must specify one or more OSDs".to_owned());
+    for command in ["ok-to-stop", "safe-to-destroy"] {
+        assert_eq!(cluster.refused(&format!(r#"{{"prefix":"osd {command}","ids":[]}}"#)), none);
+    }
+    cluster.restart();
+    let why = "8 pgs have unknown state; cannot draw any conclusions";
+    for command in [
+        r#"{"prefix":"osd safe-to-destroy","ids":["0"]}"#,
+        r#"{"prefix":"osd safe-to-destroy","ids":["0"],"format":"json"}"#,
+        r#"{"prefix":"osd ok-to-stop","ids":["0"]}"#,
+    ] {
+        assert_eq!(cluster.refused(command), (-11, why.to_owned()), "{command}");
+    }
+    let output = cluster.command(r#"{"prefix":"osd ok-to-stop","ids":["0"]}"#).output;
+    let report: serde_json::Value = serde_json::from_slice(&output).unwrap();
+    assert_eq!((&report["ok_to_stop"], &report["num_not_ok_pgs"]), (&json!(false), &json!(0)));
+    assert_eq!(report["unknown_pgs"].as_array().map(Vec::len), Some(8));
+    for command in [r#"{"prefix":"osd destroy","id":0}"#, r#"{"prefix":"osd purge","id":0}"#] {
+        let (result, status) = cluster.refused(command);
+        assert!(result == -11 && status.starts_with(why), "{command}: {result} {status}");
+    }
 }
 
 /// Orchestrators ask for as many as may be stopped together.
