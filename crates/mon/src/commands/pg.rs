@@ -25,28 +25,28 @@ pub(super) const ROWS: &[Row] = &[
         help: "list pg with specific pool, osd, state",
         module: "pg",
         perm: "r",
-        run: ls,
+        run: |req| ls(req).into(),
     },
     Row {
         sig: "pg ls-by-pool name=poolstr,type=CephString name=states,type=CephString,n=N,req=false",
         help: "list pg with pool = [poolname]",
         module: "pg",
         perm: "r",
-        run: ls_by_pool,
+        run: |req| ls_by_pool(req).into(),
     },
     Row {
         sig: "pg ls-by-osd name=osd,type=CephOsdName name=pool,type=CephInt,req=false name=states,type=CephString,n=N,req=false",
         help: "list pg on osd [osd]",
         module: "pg",
         perm: "r",
-        run: ls_by_osd,
+        run: |req| ls_by_osd(req).into(),
     },
     Row {
         sig: "pg ls-by-primary name=osd,type=CephOsdName name=pool,type=CephInt,req=false name=states,type=CephString,n=N,req=false",
         help: "list pg with primary = [osd]",
         module: "pg",
         perm: "r",
-        run: ls_by_primary,
+        run: |req| ls_by_primary(req).into(),
     },
     Row {
         sig: "pg dump_stuck name=stuckops,type=CephChoices,strings=inactive|unclean|stale|undersized|degraded,n=N,req=false name=threshold,type=CephInt,req=false",
@@ -165,8 +165,26 @@ pub(super) fn all_stats(mon: &Mon) -> Vec<PgStat> {
     map.pgs().map(|pg| mon.stats.stat_of(map, pg, mon.is_creating(pg))).collect()
 }
 
-/// Every state that Ceph's PGs may be in.
+/// The states that the refusal of others names: Ceph's text has those of 32 bits.
 const STATES: &str = "stale+creating+active+activating+clean+recovery_wait+recovery_toofull+recovering+forced_recovery+down+recovery_unfound+backfill_unfound+undersized+degraded+remapped+premerge+scrubbing+deep+inconsistent+peering+repair+backfill_wait+backfilling+forced_backfill+backfill_toofull+incomplete+peered+snaptrim+snaptrim_wait+snaptrim_error";
+
+/// Further words for states that Ceph takes.
+const MORE_STATES: [&str; 4] = ["unknown", "failed_repair", "laggy", "wait"];
+
+/// The states that the caller asks for, none for all of them. As in Ceph, the words are read from the last one on, and
+/// `all` ends that.
+fn states_arg(req: &Request<'_>) -> Result<Vec<String>, Reply> {
+    let states = req.args.list("states");
+    let all = states.iter().rposition(|state| state == "all");
+    let is_known =
+        |state: &str| MORE_STATES.contains(&state) || STATES.split('+').any(|known| known == state);
+    let mut read = states.iter().skip(all.map_or(0, |at| at + 1)).rev();
+    if let Some(state) = read.find(|state| !is_known(state)) {
+        let why = format!("'{state}' is not a valid pg state, available choices: {STATES}");
+        return Err(Reply::fail(Errno::EINVAL, why));
+    }
+    Ok(if all.is_some() { Vec::new() } else { states })
+}
 
 fn has_states(stat: &PgStat, states: &[String]) -> bool {
     let text = stat.state.to_string();
@@ -174,31 +192,36 @@ fn has_states(stat: &PgStat, states: &[String]) -> bool {
     states.is_empty() || states.iter().any(has)
 }
 
-fn list(req: &Request<'_>, wanted: impl Fn(&PgStat) -> bool) -> Reply {
-    let states = req.args.list("states");
-    if let Some(unknown) = states.iter().find(|state| !STATES.split('+').any(|known| known == *state)) {
-        let why = format!("'{unknown}' is not a valid pg state, available choices: {STATES}");
-        return Reply::fail(Errno::EINVAL, why);
-    }
+/// The PGs of a pool, or of all, that are wanted and in one of the states asked for.
+fn list(req: &Request<'_>, pool: Option<PoolId>, wanted: impl Fn(&PgStat) -> bool) -> Result<Reply, Reply> {
+    let states = states_arg(req)?;
     let mut stats = all_stats(req.mon);
-    stats.retain(|stat| wanted(stat) && has_states(stat, &states));
+    stats.retain(|stat| {
+        pool.is_none_or(|pool| pool == stat.pgid.pool) && wanted(stat) && has_states(stat, &states)
+    });
     let json = || json!({"pg_ready": true, "pg_stats": stats.iter().map(pg_json).collect::<Vec<_>>()});
-    Reply::show(req.args, json, || list_text(&stats, req.wall))
+    Ok(Reply::show(req.args, json, || list_text(&stats, req.wall)))
 }
 
-fn ls(req: &mut Request<'_>) -> Reply {
+/// The pool of an id, where one is given.
+fn pool_id_arg(req: &Request<'_>) -> Result<Option<PoolId>, Reply> {
     let pool = req.args.int("pool").map(PoolId);
-    if let Some(pool) = pool.filter(|pool| !req.map().pools.contains_key(pool)) {
-        return Reply::fail(Errno::ENOENT, format!("pool {pool} does not exist"));
+    match pool.filter(|pool| !req.map().pools.contains_key(pool)) {
+        Some(pool) => Err(Reply::fail(Errno::ENOENT, format!("pool {pool} does not exist"))),
+        None => Ok(pool),
     }
-    list(req, |stat| pool.is_none_or(|pool| pool == stat.pgid.pool))
 }
 
-fn ls_by_pool(req: &mut Request<'_>) -> Reply {
+fn ls(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let pool = pool_id_arg(req)?;
+    list(req, pool, |_| true)
+}
+
+fn ls_by_pool(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let name = req.args.text("poolstr").unwrap_or_default();
     match req.map().pool_by_name(&name) {
-        Some((id, _)) => list(req, |stat| stat.pgid.pool == id),
-        None => Reply::fail(Errno::ENOENT, format!("pool {name} does not exist")),
+        Some((id, _)) => list(req, Some(id), |_| true),
+        None => Err(Reply::fail(Errno::ENOENT, format!("pool {name} does not exist"))),
     }
 }
 
@@ -208,18 +231,14 @@ fn osd_arg(req: &Request<'_>) -> Result<OsdId, Reply> {
     osd.ok_or_else(|| Reply::fail(Errno::EAGAIN, format!("osd {text} is not up")))
 }
 
-fn ls_by_osd(req: &mut Request<'_>) -> Reply {
-    match osd_arg(req) {
-        Ok(osd) => list(req, |stat| stat.acting.contains(&osd) || stat.up.contains(&osd)),
-        Err(reply) => reply,
-    }
+fn ls_by_osd(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (pool, osd) = (pool_id_arg(req)?, osd_arg(req)?);
+    list(req, pool, |stat| stat.acting.contains(&osd))
 }
 
-fn ls_by_primary(req: &mut Request<'_>) -> Reply {
-    match osd_arg(req) {
-        Ok(osd) => list(req, |stat| stat.acting_primary == osd),
-        Err(reply) => reply,
-    }
+fn ls_by_primary(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let (pool, osd) = (pool_id_arg(req)?, osd_arg(req)?);
+    list(req, pool, |stat| stat.acting_primary == osd)
 }
 
 /// What dumps say of omap statistics.

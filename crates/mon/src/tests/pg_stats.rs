@@ -98,3 +98,44 @@ fn pgs_that_no_osd_has_reported_are_unknown_and_not_inactive() {
     cluster.report_all();
     assert_eq!(ratios(&mut cluster), [None, None]);
 }
+
+#[test]
+fn pgs_are_listed_by_state_pool_and_acting_osd() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd pool create","pool":"new","pg_num":4}"#);
+    cluster.report_all();
+    cluster.pass(Duration::from_secs(3));
+    for moved in cluster.mon.stats.pgs_mut().take(1) {
+        moved.state = PgState::ACTIVE.with(PgState::LAGGY);
+        moved.acting.retain(|osd| *osd != OsdId(2));
+    }
+    let count = |cluster: &mut Cluster, command: &str| {
+        cluster.json(&format!(r#"{{"prefix":"pg {command}}}"#))["pg_stats"].as_array().unwrap().len()
+    };
+    for (command, pgs) in [
+        (r#"ls""#, 12),
+        (r#"ls","states":["all"]"#, 12),
+        (r#"ls","states":["nonsense","all","clean"]"#, 12),
+        (r#"ls","states":["laggy","wait","failed_repair","unknown"]"#, 1),
+        (r#"ls","pool":1,"states":["clean"]"#, 7),
+        (r#"ls-by-pool","poolstr":"new","states":["all"]"#, 4),
+        (r#"ls-by-osd","osd":"osd.1""#, 12),
+        (r#"ls-by-osd","osd":"osd.1","pool":2"#, 4),
+        (r#"ls-by-osd","osd":"osd.2","pool":1"#, 7),
+    ] {
+        assert_eq!(count(&mut cluster, command), pgs, "{command}");
+    }
+    let led: usize =
+        (0..3).map(|osd| count(&mut cluster, &format!(r#"ls-by-primary","osd":"{osd}","pool":2"#))).sum();
+    assert_eq!(led, 4);
+    for (command, errno) in [
+        (r#"ls-by-osd","osd":"osd.1","pool":9"#, -2),
+        (r#"ls-by-primary","osd":"osd.1","pool":9"#, -2),
+        (r#"ls-by-osd","osd":"osd.9""#, -11),
+        (r#"ls","states":["all","nonsense"]"#, -22),
+    ] {
+        assert_eq!(cluster.refused(&format!(r#"{{"prefix":"pg {command}}}"#)).0, errno, "{command}");
+    }
+    cluster.restart();
+    assert_eq!(count(&mut cluster, r#"ls","states":["unknown"]"#), 12);
+}
