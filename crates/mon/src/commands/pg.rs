@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use types::{Errno, OsdId, PgId, PgStat, PgState, PoolId, UTime};
 
-use super::{Reply, Request, Row, named::parse_osd, pg_dump::pg_json, status::pgs_by_state};
+use super::{Reply, Request, Row, activity, named::parse_osd, pg_dump::pg_json, status::pgs_by_state};
 use crate::{
     Mon,
     format::{self, Align, TextTable},
@@ -83,14 +83,12 @@ fn stat(req: &mut Request<'_>) -> Reply {
             "total_used_raw_bytes": devices.kb_used << 10,
         });
         let rates = mon.stats.rates(None);
-        for (name, value) in [
-            ("read_bytes_sec", rates.read_bytes),
-            ("write_bytes_sec", rates.write_bytes),
-            ("io_sec", rates.reads + rates.writes),
-        ] {
-            if value > 0 {
-                summary[name] = value.into();
-            }
+        if let Some(out) = summary.as_object_mut() {
+            let client = activity::client_bytes(&rates);
+            let io = (!client.is_empty()).then(|| ("io_sec".to_owned(), (rates.reads + rates.writes).into()));
+            out.extend(client.into_iter().chain(io));
+            out.extend(activity::recovery(&total));
+            out.extend(activity::recovery_rate(&rates));
         }
         json!({"pg_ready": true, "pg_summary": summary})
     };
@@ -113,22 +111,10 @@ pub(crate) fn pgmap_line(mon: &Mon) -> String {
         format::bytes(devices.kb << 10)
     );
     let rates = mon.stats.rates(None);
-    if rates.reads + rates.writes > 0 {
-        out.push_str(&format!(
-            "; {}/s rd, {}/s wr, {} op/s",
-            format::bytes(rates.read_bytes),
-            format::bytes(rates.write_bytes),
-            format::count(rates.reads + rates.writes)
-        ));
-    }
-    for (part, what) in [(total.degraded, "degraded"), (total.misplaced, "misplaced")] {
-        if part > 0 {
-            out.push_str(&format!("; {}", crate::health::ratio_text(part, total.object_copies, what)));
-        }
-    }
-    if total.unfound > 0 {
-        out.push_str(&format!("; {}", crate::health::ratio_text(total.unfound, total.objects, "unfound")));
-    }
+    let client = activity::client_rate_text(&rates, activity::ops_together);
+    let recovery = activity::recovery_rate_text(&rates).map(|text| format!("{text} recovering"));
+    let parts = client.into_iter().chain(activity::recovery_lines(&total)).chain(recovery);
+    out.extend(parts.map(|part| format!("; {part}")));
     out
 }
 

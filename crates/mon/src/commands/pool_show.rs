@@ -6,9 +6,8 @@ use types::{Errno, OsdMap, PgPool, PoolId};
 use super::{
     Reply, Request, Row, activity,
     named::{pool_arg, pool_named},
-    status::io_lines,
 };
-use crate::{format, health::ratio_text};
+use crate::format;
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -267,18 +266,12 @@ fn stats(req: &mut Request<'_>) -> Result<Reply, Reply> {
         for (id, name) in &pools {
             out.push_str(&format!("pool {name} id {id}\n"));
             let sum = mon.stats.pool_sum(*id);
-            let mut lines = Vec::new();
-            if sum.degraded > 0 {
-                lines.push(ratio_text(sum.degraded, sum.object_copies, "degraded"));
-            }
-            if sum.misplaced > 0 {
-                lines.push(ratio_text(sum.misplaced, sum.object_copies, "misplaced"));
-            }
-            lines.extend(
-                io_lines(mon, Some(*id))
-                    .into_iter()
-                    .map(|l| l.replace("client:   ", "client io ").replace("recovery: ", "recovery io ")),
-            );
+            let rates = mon.stats.rates(Some(*id));
+            let mut lines = activity::recovery_lines(&sum);
+            let recovery = activity::recovery_rate_text(&rates);
+            lines.extend(recovery.map(|text| format!("recovery io {text}")));
+            let client = activity::client_rate_text(&rates, activity::ops_apart);
+            lines.extend(client.map(|text| format!("client io {text}")));
             if lines.is_empty() {
                 lines.push("nothing is going on".to_owned());
             }

@@ -6,12 +6,7 @@ use serde_json::{Map, Value, json};
 use types::{Errno, MapFlags, OsdMap, PgState, Release, UTime};
 
 use super::{Reply, Request, Row, activity};
-use crate::{
-    Mon, format,
-    health::{Mute, ratio_text},
-    ledger_keys,
-    state::value,
-};
+use crate::{Mon, format, health::Mute, ledger_keys, state::value};
 
 pub(super) const ROWS: &[Row] = &[
     Row { sig: "status", help: "show cluster status", module: "mon", perm: "r", run: status },
@@ -407,7 +402,7 @@ fn status_text(mon: &Mon, wall: UTime) -> String {
     ));
     out.push_str(&pg_lines(mon).join("\n             "));
     out.push_str("\n \n");
-    let io = io_lines(mon, None);
+    let io = io_lines(mon);
     if !io.is_empty() {
         out.push_str(&format!("  io:\n{} \n", io.iter().map(|l| format!("    {l}\n")).collect::<String>()));
     }
@@ -421,15 +416,7 @@ fn pg_lines(mon: &Mon) -> Vec<String> {
             out.push(format!("{:.3}% pgs {what}", ratio * 100.0));
         }
     }
-    let total = mon.stats.total();
-    for (part, what) in [(total.degraded, "degraded"), (total.misplaced, "misplaced")] {
-        if part > 0 {
-            out.push(ratio_text(part, total.object_copies, what));
-        }
-    }
-    if total.unfound > 0 {
-        out.push(ratio_text(total.unfound, total.objects, "unfound"));
-    }
+    out.extend(activity::recovery_lines(&mon.stats.total()));
     let states = pgs_by_state(mon);
     let width = states.iter().map(|(_, n)| n.to_string().len()).max().unwrap_or(0);
     out.extend(states.iter().map(|(name, n)| format!("{n:<width$} {name}")));
@@ -437,24 +424,11 @@ fn pg_lines(mon: &Mon) -> Vec<String> {
 }
 
 /// `client:   1.3 MiB/s rd, 18 op/s rd, 0 op/s wr` and the like; none while nothing goes on.
-pub(super) fn io_lines(mon: &Mon, pool: Option<types::PoolId>) -> Vec<String> {
-    let rates = mon.stats.rates(pool);
-    let mut out = Vec::new();
-    if rates.reads + rates.writes + rates.read_bytes + rates.write_bytes > 0 {
-        let mut parts = Vec::new();
-        if rates.read_bytes > 0 {
-            parts.push(format!("{}/s rd", format::bytes(rates.read_bytes)));
-        }
-        if rates.write_bytes > 0 {
-            parts.push(format!("{}/s wr", format::bytes(rates.write_bytes)));
-        }
-        parts.push(format!("{} op/s rd", format::count(rates.reads)));
-        parts.push(format!("{} op/s wr", format::count(rates.writes)));
-        out.push(format!("client:   {}", parts.join(", ")));
-    }
-    if rates.recovered_objects > 0 {
-        let bytes = format::bytes(rates.recovered_bytes);
-        out.push(format!("recovery: {bytes}/s, {} objects/s", format::count(rates.recovered_objects)));
-    }
-    out
+fn io_lines(mon: &Mon) -> Vec<String> {
+    let rates = mon.stats.rates(None);
+    let client = activity::client_rate_text(&rates, activity::ops_apart);
+    let recovery = activity::recovery_rate_text(&rates);
+    let lines =
+        [client.map(|text| format!("client:   {text}")), recovery.map(|text| format!("recovery: {text}"))];
+    lines.into_iter().flatten().collect()
 }

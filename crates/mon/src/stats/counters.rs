@@ -21,14 +21,14 @@ impl Reporter {
 
 /// The counters of a PG, of a pool, or of what an OSD leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counters {
-    pub(super) reads: u64,
-    pub(super) read_bytes: u64,
-    pub(super) writes: u64,
-    pub(super) write_bytes: u64,
-    pub(super) objects_recovered: u64,
-    pub(super) bytes_recovered: u64,
-    pub(super) objects_repaired: u64,
+pub(crate) struct Counters {
+    pub(crate) reads: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) writes: u64,
+    pub(crate) write_bytes: u64,
+    pub(crate) objects_recovered: u64,
+    pub(crate) bytes_recovered: u64,
+    pub(crate) objects_repaired: u64,
 }
 
 impl Counters {

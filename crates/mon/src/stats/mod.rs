@@ -16,12 +16,13 @@ use types::{
     PoolStatfs, UTime,
 };
 
+pub(crate) use counters::Counters;
 pub(crate) use rates::Rates;
 pub(crate) use requests::{signed, stat_sum};
 pub(crate) use space::{PoolSpace, pool_space, rule_shares, rule_weights};
 
 use crate::Mon;
-use counters::{Counted, Counters, Reporter};
+use counters::{Counted, Reporter};
 use rates::Activity;
 
 /// Statistics as they came in.

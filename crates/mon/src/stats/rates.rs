@@ -52,17 +52,22 @@ pub(crate) struct Rates {
     pub(crate) writes: u64,
     pub(crate) recovered_bytes: u64,
     pub(crate) recovered_objects: u64,
+    /// What was done in all of the time that the rates are of: something even where each rate is less than one.
+    pub(crate) done: Counters,
 }
 
 impl Rates {
-    fn add(&mut self, done: Counters, window: Duration) {
+    pub(crate) fn new(done: Counters, window: Duration) -> Rates {
         let per_sec = |count: u64| (count as f64 / window.as_secs_f64()) as u64;
-        self.read_bytes += per_sec(done.read_bytes);
-        self.write_bytes += per_sec(done.write_bytes);
-        self.reads += per_sec(done.reads);
-        self.writes += per_sec(done.writes);
-        self.recovered_bytes += per_sec(done.bytes_recovered);
-        self.recovered_objects += per_sec(done.objects_recovered);
+        Rates {
+            read_bytes: per_sec(done.read_bytes),
+            write_bytes: per_sec(done.write_bytes),
+            reads: per_sec(done.reads),
+            writes: per_sec(done.writes),
+            recovered_bytes: per_sec(done.bytes_recovered),
+            recovered_objects: per_sec(done.objects_recovered),
+            done,
+        }
     }
 }
 
@@ -85,24 +90,19 @@ impl Stats {
 
     /// The rates of one pool, or of all.
     pub(crate) fn rates(&self, pool: Option<PoolId>) -> Rates {
-        let mut out = Rates::default();
-        let Some((first, last, window)) = self.window() else { return out };
+        let Some((first, last, window)) = self.window() else { return Rates::default() };
+        let mut done = Counters::default();
         for (id, after) in last.activity.pools.iter().filter(|(id, _)| pool.is_none_or(|p| p == **id)) {
             let before = first.activity.pools.get(id).copied().unwrap_or_default();
-            out.add(after.since(before), window);
+            done = done.plus(after.since(before));
         }
-        out
+        Rates::new(done, window)
     }
 
     /// The rates of the PGs that an OSD leads.
     pub(crate) fn osd_rates(&self, osd: OsdId) -> Rates {
-        let mut out = Rates::default();
-        if let Some((first, last, window)) = self.window()
-            && let Some(after) = last.activity.osds.get(&osd)
-        {
-            let before = first.activity.osds.get(&osd).copied().unwrap_or_default();
-            out.add(after.since(before), window);
-        }
-        out
+        let Some((first, last, window)) = self.window() else { return Rates::default() };
+        let of = |sample: &Sample| sample.activity.osds.get(&osd).copied().unwrap_or_default();
+        Rates::new(of(last).since(of(first)), window)
     }
 }

@@ -11,10 +11,14 @@ use super::cluster::Cluster;
 const POOL: PoolId = PoolId(1);
 
 /// The OSD, which came up in epoch `up_from`, reports that it leads the PG and has read so many bytes.
-fn report(cluster: &mut Cluster, seed: u32, osd: i32, up_from: u64, read_bytes: u64) {
+pub(super) fn report(cluster: &mut Cluster, seed: u32, osd: i32, up_from: u64, read_bytes: u64) {
+    let sum = PgStatSum { read_bytes, reads: read_bytes / 100, ..PgStatSum::default() };
+    report_sum(cluster, seed, osd, up_from, sum);
+}
+
+fn report_sum(cluster: &mut Cluster, seed: u32, osd: i32, up_from: u64, sum: PgStatSum) {
     cluster.pass(Duration::from_secs(1));
     let (osd, epoch) = (OsdId(osd), cluster.map().epoch);
-    let sum = PgStatSum { read_bytes, reads: read_bytes / 100, ..PgStatSum::default() };
     let pg = PgStat {
         pgid: PgId::new(POOL, seed),
         state: PgState::ACTIVE,
@@ -138,4 +142,41 @@ fn pgs_are_listed_by_state_pool_and_acting_osd() {
     }
     cluster.restart();
     assert_eq!(count(&mut cluster, r#"ls","states":["unknown"]"#), 12);
+}
+
+/// What an operator sees of recovery, in each place that tells of it.
+#[test]
+fn recovery_is_told_in_numbers_and_in_words() {
+    let mut cluster = Cluster::with_rbd();
+    for objects_recovered in [0, 14] {
+        let sum = PgStatSum {
+            objects: 4,
+            object_copies: 12,
+            degraded: 3,
+            unfound: 1,
+            objects_recovered,
+            bytes_recovered: objects_recovered << 20,
+            ..PgStatSum::default()
+        };
+        report_sum(&mut cluster, 0, 0, 1, sum);
+    }
+    cluster.pass(Duration::from_secs(6));
+    let summary = cluster.json(r#"{"prefix":"pg stat"}"#)["pg_summary"].clone();
+    let shown = ["degraded_objects", "degraded_total", "unfound_objects", "num_objects_recovered"];
+    assert_eq!(shown.map(|key| summary[key].clone()), [3, 33, 1, 14]);
+    assert_eq!((&summary["recovering_objects_per_sec"], summary.get("io_sec")), (&2.into(), None));
+    let text = cluster.text(r#"{"prefix":"pg stat"}"#);
+    assert!(text.contains("; 3/33 objects degraded (9.091%); 1/11 objects unfound (9.091%); "), "{text}");
+    assert!(text.ends_with("; 2 MiB/s, 2 objects/s recovering\n"), "{text}");
+    let text = cluster.text(r#"{"prefix":"status"}"#);
+    assert!(text.contains("    recovery: 2 MiB/s, 2 objects/s\n"), "{text}");
+    let text = cluster.text(r#"{"prefix":"osd pool stats"}"#);
+    assert!(text.ends_with("objects unfound (9.091%)\n  recovery io 2 MiB/s, 2 objects/s\n\n"), "{text}");
+    let gauge = |cluster: &Cluster| {
+        let page = cluster.mon.metrics();
+        page.lines().find(|line| line.starts_with("ceph_pool_num_objects_recovered{")).unwrap().to_owned()
+    };
+    assert_eq!(gauge(&cluster), "ceph_pool_num_objects_recovered{pool_id=\"1\"} 14.0");
+    cluster.pass(Duration::from_secs(10));
+    assert_eq!(gauge(&cluster), "ceph_pool_num_objects_recovered{pool_id=\"1\"} 0.0", "of the last seconds");
 }

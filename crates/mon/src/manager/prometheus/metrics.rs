@@ -16,7 +16,7 @@ use crate::{
     Mon,
     health::Severity,
     manager::modules::{self, Running},
-    stats::{PoolSpace, pool_space},
+    stats::{PoolSpace, Rates, pool_space},
 };
 
 /// States of PGs that are counted pool by pool: all that Ceph has names for.
@@ -222,8 +222,7 @@ struct PoolFacts {
     quota_objects: u64,
     space: PoolSpace,
     sum: PgStatSum,
-    /// Objects and bytes per second.
-    recovered: (u64, u64),
+    rates: Rates,
 }
 
 type PoolFamily = (&'static str, Kind, &'static str, fn(&PoolFacts) -> f64);
@@ -245,11 +244,19 @@ const POOL_FAMILIES: &[PoolFamily] = &[
     ("pool_compress_under_bytes", Gauge, "Data that was compressed", |_| 0.0),
     ("pool_bytes_used", Gauge, "Space used on devices", |of| of.space.used as f64),
     ("pool_percent_used", Gauge, "Part of the pool's space that is used", |of| of.space.used_ratio),
-    ("pool_num_objects_recovered", Gauge, "Objects recovered", |of| of.sum.objects_recovered as f64),
-    ("pool_num_bytes_recovered", Gauge, "Bytes recovered", |of| of.sum.bytes_recovered as f64),
+    ("pool_num_objects_recovered", Gauge, "Objects recovered in the last seconds", |of| {
+        of.rates.done.objects_recovered as f64
+    }),
+    ("pool_num_bytes_recovered", Gauge, "Bytes recovered in the last seconds", |of| {
+        of.rates.done.bytes_recovered as f64
+    }),
     ("pool_objects_repaired", Counter, "Objects repaired", |of| of.sum.objects_repaired as f64),
-    ("pool_recovering_objects_per_sec", Gauge, "Objects recovered per second", |of| of.recovered.0 as f64),
-    ("pool_recovering_bytes_per_sec", Gauge, "Bytes recovered per second", |of| of.recovered.1 as f64),
+    ("pool_recovering_objects_per_sec", Gauge, "Objects recovered per second", |of| {
+        of.rates.recovered_objects as f64
+    }),
+    ("pool_recovering_bytes_per_sec", Gauge, "Bytes recovered per second", |of| {
+        of.rates.recovered_bytes as f64
+    }),
     ("pool_recovering_keys_per_sec", Gauge, "Keys recovered per second", |_| 0.0),
 ];
 
@@ -273,10 +280,7 @@ fn pools(mon: &Mon, page: &mut Page) {
         quota_objects: pool.quota_objects_max,
         space: pool_space(&mon.stats, map, *id, pool),
         sum: mon.stats.pool_sum(*id),
-        recovered: {
-            let rates = mon.stats.rates(Some(*id));
-            (rates.recovered_objects, rates.recovered_bytes)
-        },
+        rates: mon.stats.rates(Some(*id)),
     };
     let facts: Vec<PoolFacts> = map.pools.iter().map(facts).collect();
     for (name, kind, help, value) in POOL_FAMILIES {
