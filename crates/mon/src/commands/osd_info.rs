@@ -10,7 +10,7 @@ use super::{
     Reply, Request, Row,
     mon_info::addrs_json,
     named::osd_arg,
-    status::{flags_line, osd_line, osd_versions, remapped},
+    status::{count_osds, flags_line, osd_line, remapped},
 };
 use crate::format::{self, Align, TextTable};
 
@@ -198,7 +198,11 @@ fn metadata_of(req: &Request<'_>, osd: OsdId) -> Value {
 
 fn metadata(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let out = if req.args.has("id") {
-        metadata_of(req, osd_arg(req, req.map())?)
+        let osd = osd_arg(req, req.map())?;
+        if !req.state().osd_metadata.contains_key(&osd) {
+            return Err(Reply::fail(Errno::ENOENT, format!("osd.{osd} was never up")));
+        }
+        metadata_of(req, osd)
     } else {
         req.map().osds().map(|osd| metadata_of(req, osd)).collect()
     };
@@ -207,16 +211,12 @@ fn metadata(req: &mut Request<'_>) -> Result<Reply, Reply> {
 
 fn count_metadata(req: &mut Request<'_>) -> Reply {
     let property = req.args.text("property").unwrap_or_default();
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    for osd in req.map().osds() {
-        let value = req.state().osd_metadata.get(&osd).and_then(|m| m.get(&property)).cloned();
-        *counts.entry(value.unwrap_or_else(|| "unknown".to_owned())).or_default() += 1;
-    }
-    Reply::json(req.args, json!(counts))
+    let out = json!(count_osds(req.mon, &property));
+    Reply::json(req.args, out)
 }
 
 fn versions(req: &mut Request<'_>) -> Reply {
-    let out = json!(osd_versions(req.mon));
+    let out = json!(count_osds(req.mon, "ceph_version"));
     Reply::json(req.args, out)
 }
 

@@ -132,13 +132,13 @@ fn fsid(req: &mut Request<'_>) -> Reply {
     Reply::show(req.args, || json!({"fsid": fsid}), || format!("{fsid}\n"))
 }
 
-/// How many daemons run each version.
-pub(super) fn osd_versions(mon: &Mon) -> BTreeMap<String, u64> {
+/// How many OSDs that are up have each value of a property.
+pub(super) fn count_osds(mon: &Mon, property: &str) -> BTreeMap<String, u64> {
+    let map = &mon.committed.osdmap;
     let mut out = BTreeMap::new();
-    for osd in mon.committed.osdmap.osds() {
-        let metadata = mon.committed.osd_metadata.get(&osd);
-        let version = metadata.and_then(|m| m.get("ceph_version")).cloned();
-        *out.entry(version.unwrap_or_else(|| mon.options.version())).or_default() += 1;
+    for osd in map.osds().filter(|osd| map.is_up(*osd)) {
+        let value = mon.committed.osd_metadata.get(&osd).and_then(|facts| facts.get(property)).cloned();
+        *out.entry(value.unwrap_or_else(|| "unknown".to_owned())).or_default() += 1;
     }
     out
 }
@@ -146,7 +146,7 @@ pub(super) fn osd_versions(mon: &Mon) -> BTreeMap<String, u64> {
 fn versions(req: &mut Request<'_>) -> Reply {
     let mons = BTreeMap::from([(req.mon.options.version(), req.state().monmap.size() as u64)]);
     let mgrs = BTreeMap::from([(req.mon.options.version(), 1)]);
-    let osds = osd_versions(req.mon);
+    let osds = count_osds(req.mon, "ceph_version");
     let mut overall = mons.clone();
     let mut count_all = |versions: &BTreeMap<String, u64>| {
         for (version, count) in versions {

@@ -2,6 +2,7 @@
 
 use super::cluster::{Cluster, boot_message};
 use messages::{MOSDBoot, MPGStats, PeerPing};
+use serde_json::json;
 use types::{EntityName, OsdId, OsdState, WEIGHT_IN};
 
 #[test]
@@ -226,4 +227,20 @@ fn slow_ops_are_told_as_the_manager_of_ceph_does() {
     say_slow(&mut cluster, 1, 0, 0);
     say_slow(&mut cluster, 2, 0, 0);
     assert!(!health(&mut cluster).contains("SLOW_OPS"));
+}
+
+#[test]
+fn only_osds_that_are_up_are_counted_and_none_has_facts_before_it_was() {
+    let mut cluster = Cluster::with_rbd();
+    assert_eq!(cluster.json(r#"{"prefix":"osd versions"}"#), json!({"unknown": 3}), "they do not say");
+    cluster.ok(r#"{"prefix":"osd set","key":"noup"}"#);
+    cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
+    cluster.ok(r#"{"prefix":"osd create"}"#);
+    assert_eq!(cluster.json(r#"{"prefix":"osd versions"}"#), json!({"unknown": 2}));
+    assert_eq!(cluster.json(r#"{"prefix":"versions"}"#)["osd"], json!({"unknown": 2}));
+    let hosts = cluster.json(r#"{"prefix":"osd count-metadata","property":"hostname"}"#);
+    assert_eq!(hosts, json!({"vm": 2}));
+    assert_eq!(cluster.json(r#"{"prefix":"osd metadata","id":"1"}"#)["hostname"], "vm");
+    assert_eq!(cluster.refused(r#"{"prefix":"osd metadata","id":"3"}"#).0, -2);
+    assert_eq!(cluster.json(r#"{"prefix":"osd metadata"}"#)[3], json!({"id": 3}));
 }

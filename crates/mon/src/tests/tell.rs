@@ -6,7 +6,7 @@ use codec::Decode;
 use messages::{MCommand, Message, PgMap};
 use serde_json::{Value, json};
 
-use super::cluster::{ADMIN, Cluster};
+use super::cluster::{ADMIN, Cluster, boot_message};
 
 /// The output of a command that must succeed.
 fn told(cluster: &mut Cluster, json: &str) -> String {
@@ -53,6 +53,12 @@ fn a_cluster_has_the_same_version_everywhere() {
     let mut cluster = Cluster::with_rbd();
     let line = types::daemon_version_line("no_version");
     assert_eq!(cluster.json(r#"{"prefix":"version"}"#)["version"], line.as_str());
+    for osd in 0..3 {
+        cluster.ok(&format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#));
+        let mut boot = boot_message(osd, cluster.map().epoch);
+        boot.metadata.insert("ceph_version".to_owned(), line.clone());
+        cluster.say(Cluster::osd_conn(osd), boot);
+    }
     let versions = cluster.json(r#"{"prefix":"versions"}"#);
     assert_eq!(
         versions["overall"],
