@@ -64,7 +64,7 @@ fn df_json(mon: &Mon, detailed: bool) -> Value {
     let map = &mon.committed.osdmap;
     let mut stats = device_json(&mon.stats.all_devices(map));
     for name in ["num_osds", "num_per_pool_osds", "num_per_pool_omap_osds"] {
-        stats.insert(name.to_owned(), map.num_osds().into());
+        stats.insert(name.to_owned(), mon.stats.num_devices(map).into());
     }
     let classes: Map<String, Value> =
         by_class(mon).iter().map(|(class, stat)| (class.clone(), device_json(stat).into())).collect();

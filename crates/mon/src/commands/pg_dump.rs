@@ -151,7 +151,8 @@ fn put_sums(mon: &Mon, stats: &[PgStat], out: &mut Value) {
     let map = &mon.committed.osdmap;
     let total_pgs = stats.iter().map(|s| s.acting.len() as u64).sum();
     out["pg_stats_sum"] = sums_json(mon, stats.iter(), None).into();
-    out["osd_stats_sum"] = osd_json(&mon.stats.all_devices(map), map.num_osds(), total_pgs).into();
+    out["osd_stats_sum"] =
+        osd_json(&mon.stats.all_devices(map), mon.stats.num_devices(map), total_pgs).into();
     out["pg_stats_delta"] = delta_json(mon);
 }
 

@@ -35,6 +35,11 @@ impl Stats {
         self.devices(map.osds().filter(|osd| map.is_in(*osd)))
     }
 
+    /// How many OSDs that are in have reported their devices.
+    pub(crate) fn num_devices(&self, map: &OsdMap) -> usize {
+        map.osds().filter(|osd| map.is_in(*osd) && self.osds.contains_key(osd)).count()
+    }
+
     /// Sum of the devices of a set of OSDs.
     pub(crate) fn devices(&self, osds: impl Iterator<Item = OsdId>) -> OsdStat {
         let mut sum = OsdStat::default();

@@ -171,6 +171,13 @@ fn osds_that_are_out_do_not_count_as_space() {
     assert!(cluster.mon.stats.osd(OsdId(2)).is_some());
     let df = cluster.json(r#"{"prefix":"df"}"#);
     assert_eq!(total(&df), 40);
+    assert_eq!(
+        ["num_osds", "num_per_pool_osds", "num_per_pool_omap_osds"].map(|of| df["stats"][of].clone()),
+        [2; 3]
+    );
+    let sum =
+        cluster.json(r#"{"prefix":"pg dump","dumpcontents":["sum"]}"#)["pg_map"]["osd_stats_sum"].clone();
+    assert_eq!(sum["num_osds"], 2);
     assert_eq!(df["stats_by_class"]["ssd"]["total_bytes"], 40u64 << 30);
     assert_eq!(cluster.json(r#"{"prefix":"status"}"#)["pgmap"]["bytes_total"], 40u64 << 30);
     assert!(cluster.mon.metrics().contains(&format!("ceph_cluster_total_bytes {}.0", 40u64 << 30)));
