@@ -149,6 +149,8 @@ fn it_moves_a_few_at_a_time_and_only_when_all_is_well() {
     assert!(spread(cluster.map()) <= 2, "{:?}", counts(cluster.map()));
     let status = cluster.json(r#"{"prefix":"balancer status"}"#);
     assert_eq!((&status["active"], &status["no_optimization_needed"]), (&true.into(), &true.into()));
+    let started = status["last_optimize_started"].as_str().unwrap();
+    assert!(started.contains(" Sep ") && started.ends_with(" 2026"), "{started}");
 }
 
 #[test]

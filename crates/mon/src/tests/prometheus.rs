@@ -68,6 +68,7 @@ fn families_have_the_names_and_types_that_ceph_gives_them() {
     let mut cluster = Cluster::with_rbd();
     cluster.report_all();
     cluster.ok(r#"{"prefix":"osd set","key":"nodeep-scrub"}"#);
+    cluster.ok(r#"{"prefix":"osd pool set","pool":"rbd","var":"compression_mode","val":"force"}"#);
     let page = cluster.mon.metrics();
     let theirs: BTreeMap<&str, &str> = FAMILIES.lines().filter_map(|line| line.split_once(' ')).collect();
     let mut types = BTreeMap::new();
@@ -94,6 +95,7 @@ fn families_have_the_names_and_types_that_ceph_gives_them() {
         "ceph_osd_flag_nodeep_scrub 1.0",
         "ceph_osd_flag_noout 0.0",
         "ceph_osd_up{ceph_daemon=\"osd.0\"} 1.0",
+        "ceph_pool_metadata{pool_id=\"1\",name=\"rbd\",type=\"replicated\",description=\"replica:3\",compression_mode=\"force\"} 1.0",
         "ceph_pg_total{pool_id=\"1\"} 8.0",
         "ceph_pg_active{pool_id=\"1\"} 8.0",
         "ceph_mgr_module_status{name=\"prometheus\"} 0.0",

@@ -126,7 +126,7 @@ impl Mon {
             Err((errno, why)) => (why.clone(), *errno == Errno::EALREADY),
         };
         // The state machine's clock does not move during a call.
-        self.balancer.last = Look { started: wall.to_string(), took: Duration::ZERO, result, is_even };
+        self.balancer.last = Look { started: wall.asctime(), took: Duration::ZERO, result, is_even };
         plan
     }
 

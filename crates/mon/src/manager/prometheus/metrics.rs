@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use types::{EntityAddrVec, MapFlags, OsdId, PgPool, PgStatSum, PoolId};
+use types::{EntityAddrVec, MapFlags, OsdId, PgPool, PgStatSum, PoolId, PoolOptValue};
 
 use super::{
     daemons,
@@ -265,12 +265,16 @@ fn pools(mon: &Mon, page: &mut Page) {
     page.family("pool_metadata", Untyped, "Pools");
     for (id, pool) in &map.pools {
         let (id_text, copies) = (id.to_string(), format!("replica:{}", pool.size));
+        let compression = match pool.opts.get("compression_mode") {
+            Some(PoolOptValue::Str(mode)) => mode,
+            Some(_) | None => "none",
+        };
         let labels = [
             ("pool_id", id_text.as_str()),
             ("name", map.pool_name(*id).unwrap_or_default()),
             ("type", "replicated"),
             ("description", &copies),
-            ("compression_mode", "none"),
+            ("compression_mode", compression),
         ];
         page.sample(&labels, 1.0);
     }
