@@ -2,9 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Args, Run};
+use super::{Args, DEPRECATED, Run};
 use crate::manager::is_served;
 
+/// `MonCommand::FLAG_DEPRECATED`: clients' help does not name it.
+const FLAG_DEPRECATED: u32 = 4;
 /// `MonCommand::FLAG_MGR`: clients send it to the manager.
 const FLAG_MGR: u32 = 8;
 /// `MonCommand::FLAG_POLL`: clients send it again and again.
@@ -58,6 +60,11 @@ impl Row {
         }
     }
 
+    /// True where another command is to be used.
+    pub(super) fn is_deprecated(&self) -> bool {
+        DEPRECATED.contains(&self.prefix_text())
+    }
+
     /// True when it changes the cluster's state: its answer waits for the ledger.
     pub(crate) fn is_change(&self) -> bool {
         self.perm.contains('w')
@@ -91,6 +98,7 @@ impl Row {
         let flags = match self.prefix_text() {
             "iostat" => FLAG_MGR | FLAG_POLL,
             _ if is_served(self) => FLAG_MGR,
+            _ if self.is_deprecated() => FLAG_DEPRECATED,
             _ => 0,
         };
         json!({"sig": sig, "help": self.help, "module": self.module, "perm": self.perm, "flags": flags})
@@ -129,4 +137,23 @@ pub(crate) fn all(rows: impl Iterator<Item = &'static Row>) -> String {
     let map: Map<String, Value> =
         sorted.iter().enumerate().map(|(at, row)| (format!("cmd{at:03}"), row.describe())).collect();
     Value::from(map).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::{OBSOLETE, find_row, rows};
+
+    #[test]
+    fn deprecated_commands_are_described_as_such_and_obsolete_ones_are_not_there() {
+        for prefix in DEPRECATED {
+            let row = find_row(prefix).unwrap_or_else(|| panic!("{prefix} is not there"));
+            assert_eq!(row.describe()["flags"], FLAG_DEPRECATED, "{prefix}");
+        }
+        let count = rows().filter(|row| row.describe()["flags"] == FLAG_DEPRECATED).count();
+        assert_eq!(count, DEPRECATED.len());
+        for prefix in OBSOLETE {
+            assert!(find_row(prefix).is_none(), "{prefix}");
+        }
+    }
 }

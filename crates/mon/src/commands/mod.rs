@@ -334,7 +334,7 @@ impl Mon {
         if !self.may_run(&peer, row, &args) {
             return (Reply::fail(Errno::EACCES, "access denied"), false);
         }
-        if self.options.is_deprecated_obsolete && DEPRECATED.contains(&row.prefix_text()) {
+        if self.options.is_deprecated_obsolete && row.is_deprecated() {
             return (Reply::fail(Errno::EOPNOTSUPP, IS_OBSOLETE), false);
         }
         if let Err(refusal) = self.admit(row, &peer, &args, cmd) {
