@@ -7,14 +7,14 @@
 //! more. Pinned segments stay. Segments on their way to the device, and what large reads brought, which the device
 //! serves nearly as cheaply, are in no queue and stay only as long as they are needed.
 
-use std::{
-    cell::Cell,
-    collections::{BTreeMap, BTreeSet, VecDeque},
-};
+mod ghosts;
+
+use std::{cell::Cell, collections::BTreeMap};
 
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 
+use self::ghosts::Ghosts;
 use crate::{device::BLOCK, space::Run};
 
 /// The share of the probation queue in a full cache: one of so many parts.
@@ -26,8 +26,6 @@ const READS_MAX: u8 = 3;
 /// Segments looked at by one eviction, and at most, however far the limit is surpassed: a millisecond's work.
 const LOOKS_MIN: u64 = 64;
 const LOOKS_MAX: u64 = 1024;
-/// Places remembered of segments evicted from probation: as many as the limit has blocks, but at least so many.
-const GHOSTS_MIN: u64 = 8192;
 /// What is left of a buffer goes when it is less than this part of it.
 const REST_PART: u64 = 2;
 
@@ -58,6 +56,14 @@ struct Segment {
     tick: u64,
 }
 
+/// A segment in the map of all: apart from it, so that a search, which passes many, reads little memory.
+#[derive(Debug)]
+struct Kept {
+    /// Blocks of the segment.
+    count: u64,
+    segment: Box<Segment>,
+}
+
 impl Segment {
     fn count(&self) -> u64 {
         self.crcs.len() as u64
@@ -86,10 +92,10 @@ struct Queue {
 }
 
 /// The cache.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cache {
     /// By first block; they do not overlap.
-    segments: BTreeMap<u64, Segment>,
+    segments: BTreeMap<u64, Kept>,
     broken: BTreeMap<u64, Broken>,
     /// Blocks of broken buffers that no segment has.
     wasted_count: u64,
@@ -97,8 +103,8 @@ pub(crate) struct Cache {
     main: Queue,
     /// Blocks of segments that are in no queue.
     passing_count: u64,
-    ghosts: VecDeque<u64>,
-    ghost_set: BTreeSet<u64>,
+    /// First blocks of segments evicted from probation.
+    ghosts: Ghosts,
     /// Of segments in queues, and of broken buffers.
     next_tick: u64,
     bytes_max: u64,
@@ -106,12 +112,23 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub(crate) fn new(bytes_max: u64) -> Cache {
-        Cache { bytes_max, ..Cache::default() }
+        Cache {
+            segments: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            wasted_count: 0,
+            probation: Queue::default(),
+            main: Queue::default(),
+            passing_count: 0,
+            ghosts: Ghosts::new(bytes_max / BLOCK),
+            next_tick: 0,
+            bytes_max,
+        }
     }
 
     /// Changes the limit. What is above it goes with this and the next calls of [`Cache::evict`].
     pub(crate) fn set_bytes_max(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
+        self.ghosts.set_blocks_max(bytes_max / BLOCK);
         self.evict();
     }
 
@@ -132,15 +149,23 @@ impl Cache {
 
     /// Lets go of everything that is not needed at present.
     pub(crate) fn clear(&mut self) {
-        let free = self.segments.iter().filter(|(_, segment)| segment.is_free());
+        let free = self.segments.iter().filter(|(_, kept)| kept.segment.is_free());
         for device in free.map(|(device, _)| *device).collect::<Vec<_>>() {
             self.forget(device);
         }
     }
 
+    fn segment(&self, first: u64) -> Option<&Segment> {
+        self.segments.get(&first).map(|kept| &*kept.segment)
+    }
+
+    fn segment_mut(&mut self, first: u64) -> Option<&mut Segment> {
+        self.segments.get_mut(&first).map(|kept| &mut *kept.segment)
+    }
+
     fn find(&self, device: u64) -> Option<(u64, &Segment)> {
-        let (&start, segment) = self.segments.range(..=device).next_back()?;
-        (device - start < segment.count()).then_some((start, segment))
+        let (&start, kept) = self.segments.range(..=device).next_back()?;
+        (device - start < kept.count).then_some((start, &*kept.segment))
     }
 
     /// The blocks from `device` on that are here with these checksums, as many as lie in one segment.
@@ -180,38 +205,39 @@ impl Cache {
     fn put(&mut self, device: u64, data: Bytes, crcs: Vec<u32>, (retention, pins): (Retention, u32)) {
         debug_assert_eq!(data.len(), crcs.len() * BLOCK_BYTES);
         self.remove(Run { start: device, count: crcs.len() as u64 });
-        let is_main = self.ghost_set.remove(&device);
+        let is_main = self.ghosts.take(device);
         let reads = Cell::new(0);
         let segment = Segment { data, crcs, part_of: None, pins, retention, is_main, reads, tick: 0 };
-        self.enqueue(device, segment);
+        self.enqueue(device, Box::new(segment));
     }
 
     fn queue(&mut self, is_main: bool) -> &mut Queue {
         if is_main { &mut self.main } else { &mut self.probation }
     }
 
-    fn enqueue(&mut self, device: u64, mut segment: Segment) {
+    fn enqueue(&mut self, device: u64, mut segment: Box<Segment>) {
+        let count = segment.count();
         if segment.retention == Retention::Cached {
             self.next_tick += 1;
             segment.tick = self.next_tick;
             let queue = self.queue(segment.is_main);
             queue.places.insert(segment.tick, device);
-            queue.block_count += segment.count();
+            queue.block_count += count;
         } else {
-            self.passing_count += segment.count();
+            self.passing_count += count;
         }
-        self.segments.insert(device, segment);
+        self.segments.insert(device, Kept { count, segment });
     }
 
     /// Takes a segment out, which may come back.
-    fn take(&mut self, device: u64) -> Option<Segment> {
-        let segment = self.segments.remove(&device)?;
+    fn take(&mut self, device: u64) -> Option<Box<Segment>> {
+        let Kept { count, segment } = self.segments.remove(&device)?;
         if segment.retention == Retention::Cached {
             let queue = self.queue(segment.is_main);
             queue.places.remove(&segment.tick);
-            queue.block_count -= segment.count();
+            queue.block_count -= count;
         } else {
-            self.passing_count -= segment.count();
+            self.passing_count -= count;
         }
         Some(segment)
     }
@@ -227,7 +253,7 @@ impl Cache {
 
     /// The first segment that has a block of `run`, as its own run.
     fn first_in(&self, run: Run) -> Option<Run> {
-        let of = |(&start, segment): (&u64, &Segment)| Run { start, count: segment.count() };
+        let of = |(&start, kept): (&u64, &Kept)| Run { start, count: kept.count };
         let last = self.segments.range(..run.end()).next_back().map(of)?;
         if last.end() <= run.start || run.count == 0 {
             return None;
@@ -261,7 +287,8 @@ impl Cache {
                 segment.part_of = Some(self.next_tick);
             }
             for (low, high) in rest {
-                self.enqueue(low, part(&segment, (low - start) as usize, (high - start) as usize));
+                let part = part(&segment, (low - start) as usize, (high - start) as usize);
+                self.enqueue(low, Box::new(part));
             }
             if let Some(buffer) = segment.part_of {
                 self.unuse(buffer, end.min(run.end()) - start.max(run.start));
@@ -282,7 +309,7 @@ impl Cache {
             while let Some(at) = self.first_in(left) {
                 left = Self::behind(left, at);
                 let is_rest = |segment: &Segment| segment.part_of == Some(id) && segment.is_free();
-                if self.segments.get(&at.start).is_some_and(is_rest) {
+                if self.segment(at.start).is_some_and(is_rest) {
                     left_count -= self.take(at.start).map_or(0, |segment| segment.count());
                 }
             }
@@ -301,7 +328,7 @@ impl Cache {
         let mut left = run;
         while let Some(at) = self.first_in(left) {
             left = Self::behind(left, at);
-            let Some(segment) = self.segments.get_mut(&at.start) else { continue };
+            let Some(segment) = self.segment_mut(at.start) else { continue };
             match (segment.pins, segment.retention) {
                 // What was just written is rarely read soon; a read that needs it loads it again.
                 (0, _) => self.forget(at.start),
@@ -317,7 +344,7 @@ impl Cache {
         let mut left = run;
         while let Some(at) = self.first_in(left) {
             left = Self::behind(left, at);
-            if let Some(segment) = self.segments.get_mut(&at.start) {
+            if let Some(segment) = self.segment_mut(at.start) {
                 segment.pins += 1;
                 out.push(at);
             }
@@ -327,7 +354,7 @@ impl Cache {
 
     pub(crate) fn unpin(&mut self, run: Run) {
         // Mostly the segment is as it was.
-        if let Some(segment) = self.segments.get_mut(&run.start).filter(|at| at.count() == run.count)
+        if let Some(segment) = self.segment_mut(run.start).filter(|at| at.count() == run.count)
             && (segment.pins > 1 || segment.retention != Retention::WhilePinned)
         {
             segment.pins = segment.pins.saturating_sub(1);
@@ -336,7 +363,7 @@ impl Cache {
         let mut left = run;
         while let Some(at) = self.first_in(left) {
             left = Self::behind(left, at);
-            let Some(segment) = self.segments.get_mut(&at.start) else { continue };
+            let Some(segment) = self.segment_mut(at.start) else { continue };
             segment.pins = segment.pins.saturating_sub(1);
             if segment.pins == 0 && segment.retention == Retention::WhilePinned {
                 self.forget(at.start);
@@ -361,11 +388,11 @@ impl Cache {
             let probation_max = PROBATION_BYTES_MAX.min(self.bytes_max / PROBATION_PART);
             let is_main = probation <= probation_max && self.main.block_count > 0;
             let Some((_, &device)) = self.queue(is_main).places.first_key_value() else { return };
-            let Some(segment) = self.segments.get(&device) else { return };
+            let Some(segment) = self.segment(device) else { return };
             if segment.is_free() && segment.reads.get() == 0 {
                 self.forget(device);
                 if !is_main {
-                    self.remember(device);
+                    self.ghosts.remember(device);
                 }
             } else if let Some(mut segment) = self.take(device) {
                 // Half of what was read often is kept for the next round.
@@ -376,18 +403,6 @@ impl Cache {
                 }
                 self.enqueue(device, segment);
             }
-        }
-    }
-
-    fn remember(&mut self, device: u64) {
-        if self.ghost_set.insert(device) {
-            self.ghosts.push_back(device);
-        }
-        let count_max = GHOSTS_MIN.max(self.bytes_max / BLOCK);
-        while self.ghosts.len() as u64 > count_max
-            && let Some(oldest) = self.ghosts.pop_front()
-        {
-            self.ghost_set.remove(&oldest);
         }
     }
 }

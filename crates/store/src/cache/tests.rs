@@ -143,9 +143,10 @@ fn the_pinned_and_the_unwritten_stay() {
 fn check(cache: &Cache) {
     let mut used: BTreeMap<u64, u64> = BTreeMap::new();
     let (mut counts, mut end) = ([0; 3], 0);
-    for (start, segment) in &cache.segments {
+    for (start, Kept { count, segment }) in &cache.segments {
         assert!(*start >= end, "segments overlap");
-        end = start + segment.count();
+        end = start + count;
+        assert_eq!(*count, segment.count());
         assert_eq!(segment.data.len(), segment.crcs.len() * BLOCK_BYTES);
         let queue = match (segment.retention, segment.is_main) {
             (Retention::Cached, false) => Some((0, &cache.probation)),
@@ -159,7 +160,7 @@ fn check(cache: &Cache) {
         }
     }
     assert_eq!(counts, [cache.probation.block_count, cache.main.block_count, cache.passing_count]);
-    let queued = cache.segments.values().filter(|segment| segment.retention == Retention::Cached).count();
+    let queued = cache.segments.values().filter(|kept| kept.segment.retention == Retention::Cached).count();
     assert_eq!(cache.probation.places.len() + cache.main.places.len(), queued);
     let known: BTreeMap<u64, u64> =
         cache.broken.iter().map(|(id, broken)| (*id, broken.used_count)).collect();
