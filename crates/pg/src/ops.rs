@@ -406,7 +406,17 @@ impl Pg {
     ) {
         self.release(&waiting, ctx);
         waiting.forget_loads();
-        let Executed { ops, result, staged, mut watch, watchers, user_version, version, given_back } = done;
+        let Executed {
+            ops,
+            result,
+            staged,
+            mut watch,
+            notify_bytes,
+            watchers,
+            user_version,
+            version,
+            given_back,
+        } = done;
         if self.is_primary() {
             self.watches.learn(head, &watchers, ctx.now);
         }
@@ -433,8 +443,12 @@ impl Pg {
         reply.replay_version = version;
         let (object, requests) = (head.clone(), vec![(waiting, Box::new(reply))]);
         let committed = Instant::default();
+        // Notifications to come take their room now: many changes with one each may be in flight.
+        let is_notifying = notify_bytes > 0 && !watch.is_empty();
+        let notifying = is_notifying.then(|| ctx.notifying.take(notify_bytes));
+        let waiting = members;
         let change =
-            InFlight { version, waiting: members, object, reqid, requests, watch, given_back, committed };
+            InFlight { version, waiting, object, reqid, requests, watch, notifying, given_back, committed };
         self.put_in_flight(change);
     }
 
@@ -462,7 +476,9 @@ impl Pg {
         let (version, waiting) = self.replicate(staged, ctx);
         let (object, reqid) = (head.clone(), ReqId::default());
         let (requests, watch, committed) = (Vec::new(), Vec::new(), Instant::default());
-        let change = InFlight { version, waiting, object, reqid, requests, watch, given_back, committed };
+        let notifying = None;
+        let change =
+            InFlight { version, waiting, object, reqid, requests, watch, notifying, given_back, committed };
         self.put_in_flight(change);
     }
 

@@ -17,12 +17,9 @@ use crate::{
     index_wait::IndexWait,
 };
 
-/// What an OSD holds for notifications that are not over, payloads and replies: more than any one of them has. A client
-/// that watches and never answers could have it hold as much as it sends.
+/// What an OSD holds for notifications that are not over, replies and a payload for each watcher: more than any one of
+/// them has. A client that watches and never answers could have it hold as much as it sends, times its watches.
 pub(crate) const NOTIFIES_BYTES_MAX: u64 = 128 << 20;
-
-/// Memory of a watcher that is waited for, about.
-const WATCHER_BYTES: u64 = 32;
 
 /// Global id and cookie of a watcher.
 type WatcherKey = (u64, u64);
@@ -147,7 +144,7 @@ impl Watches {
     /// Carries out what an op did to watches.
     pub(crate) fn apply(&mut self, head: &HObject, client: &Client, change: WatchChange, ctx: &mut Ctx<'_>) {
         let gid = client.entity.num as u64;
-        let bytes = change.held_bytes();
+        let held = change.held();
         match change {
             WatchChange::Watch { cookie, timeout_sec, pings } => {
                 let timeout = Duration::from_secs(u64::from(timeout_sec));
@@ -171,7 +168,7 @@ impl Watches {
             WatchChange::Notify { id, cookie, timeout_sec, payload, user_version } => {
                 let waiting: BTreeSet<WatcherKey> =
                     self.watches.get(head).into_iter().flat_map(BTreeMap::keys).copied().collect();
-                let held = ctx.notifying.take(bytes + waiting.len() as u64 * WATCHER_BYTES);
+                let held = ctx.notifying.take(held.total(waiting.len()));
                 let notify = Notify {
                     object: head.clone(),
                     notifier: client.clone(),
@@ -193,7 +190,7 @@ impl Watches {
                         notify.replies.insert(watcher, reply.clone());
                     }
                     if notify.waiting.len() < waited {
-                        notify.held.push(ctx.notifying.take(bytes));
+                        notify.held.push(ctx.notifying.take(held.total(0)));
                     }
                     self.complete(notify_id, ctx);
                 }

@@ -184,6 +184,8 @@ pub(crate) struct Executed {
     pub(crate) staged: Option<Staged>,
     /// What it did to watches.
     pub(crate) watch: Vec<WatchChange>,
+    /// Bytes that notifications and answers among that hold.
+    pub(crate) notify_bytes: u64,
     /// The object's watchers, by what is kept with it.
     pub(crate) watchers: Vec<KnownWatch>,
     /// The object's version for the reply.
@@ -232,12 +234,14 @@ pub(crate) fn execute(store: &dyn ObjectStore, ctx: &OpContext, op: &MOSDOp) -> 
     let watchers = watch::known(&view);
     let mut run = Run::new(&mut view, ctx, op);
     let (ops, result) = run.all()?;
-    let Run { watch, is_user_change, is_undirtied, .. } = run;
+    let Run { watch, held, is_user_change, is_undirtied, .. } = run;
+    let notify_bytes = held.total(view.info.watchers.len());
     let mut done = Executed {
         ops,
         result,
         staged: None,
         watch,
+        notify_bytes,
         watchers,
         user_version: view.user_version(),
         version: EVersion::ZERO,

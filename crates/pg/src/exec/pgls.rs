@@ -73,6 +73,7 @@ pub(super) fn execute(store: &dyn ObjectStore, ctx: &OpContext, op: &MOSDOp) -> 
         result,
         staged: None,
         watch: Vec::new(),
+        notify_bytes: 0,
         watchers: Vec::new(),
         user_version: ctx.last_user_version,
         version,

@@ -11,6 +11,7 @@ use super::{
     op_kinds::{is_hidden_change, keeps_result},
     tier,
     view::View,
+    watch::NotifyBytes,
 };
 
 /// One run over the ops.
@@ -19,6 +20,8 @@ pub(super) struct Run<'r, 's> {
     pub(super) ctx: &'r OpContext,
     pub(super) op: &'r MOSDOp,
     pub(super) watch: Vec<WatchChange>,
+    /// What `watch` holds.
+    pub(super) held: NotifyBytes,
     /// Some op counts as a change that users see, and gives the object a new user version.
     pub(super) is_user_change: bool,
     /// UNDIRTY was among the ops.
@@ -54,6 +57,7 @@ impl<'r, 's> Run<'r, 's> {
             ctx,
             op,
             watch: Vec::new(),
+            held: NotifyBytes::default(),
             is_user_change: false,
             is_undirtied: false,
             summed_bytes: 0,

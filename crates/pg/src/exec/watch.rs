@@ -62,15 +62,17 @@ pub(crate) enum WatchChange {
 }
 
 impl WatchChange {
-    /// Bytes that it holds until its notification is over.
-    pub(crate) fn held_bytes(&self) -> u64 {
+    /// What it holds until its notification is over.
+    pub(crate) fn held(&self) -> NotifyBytes {
         match self {
-            WatchChange::Notify { payload, .. } => NOTIFY_BYTES + payload.len() as u64,
-            WatchChange::Ack { reply, .. } => reply.len() as u64,
+            WatchChange::Notify { payload, .. } => {
+                NotifyBytes { once: NOTIFY_BYTES, for_each: WATCHER_BYTES + payload.len() as u64 }
+            }
+            WatchChange::Ack { reply, .. } => NotifyBytes { once: reply.len() as u64, for_each: 0 },
             WatchChange::Watch { .. }
             | WatchChange::Unwatch { .. }
             | WatchChange::Ping { .. }
-            | WatchChange::Disconnect(_) => 0,
+            | WatchChange::Disconnect(_) => NotifyBytes::default(),
         }
     }
 
@@ -83,6 +85,25 @@ impl WatchChange {
             WatchChange::Notify { .. } => 3,
             WatchChange::Ack { .. } => 4,
         }
+    }
+}
+
+/// Bytes that notifications and their answers hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NotifyBytes {
+    once: u64,
+    /// For each watcher: the message to each has the payload in memory of its own.
+    for_each: u64,
+}
+
+impl NotifyBytes {
+    /// All of them, where an object has so many watchers.
+    pub(crate) fn total(self, watchers: usize) -> u64 {
+        self.once + self.for_each * watchers.max(1) as u64
+    }
+
+    fn and(self, other: NotifyBytes) -> NotifyBytes {
+        NotifyBytes { once: self.once + other.once, for_each: self.for_each + other.for_each }
     }
 }
 
@@ -122,6 +143,9 @@ const WATCHERS_MAX: usize = 4_096;
 /// Memory of a notification beside its payload, about.
 const NOTIFY_BYTES: u64 = 512;
 
+/// Memory of a watcher that is waited for beside what it is sent, about.
+const WATCHER_BYTES: u64 = 32;
+
 /// `watch_item_t`, `obj_list_watch_response_t`.
 #[derive(Codec)]
 #[codec(version = 2, compat = 1)]
@@ -150,7 +174,9 @@ impl Run<'_, '_> {
         let is_known = self.view.info.watchers.contains_key(&key);
         match op {
             watch_op::WATCH | watch_op::LEGACY_WATCH => {
-                if !is_known && self.view.info.watchers.len() >= WATCHERS_MAX {
+                let watchers = self.view.info.watchers.len();
+                // Watches of a request begin before its notifications, whatever their order.
+                if !is_known && (watchers >= WATCHERS_MAX || self.exceeds_room(self.held, watchers + 1)) {
                     return Err(Errno::EBUSY.into());
                 }
                 if !is_known {
@@ -214,12 +240,17 @@ impl Run<'_, '_> {
 
     /// EBUSY where the OSD holds too much for notifications: it has room again when some of them are over.
     fn push_held(&mut self, change: WatchChange) -> Result<(), Stop> {
-        let held: u64 = self.watch.iter().map(WatchChange::held_bytes).sum();
-        if held + change.held_bytes() > self.ctx.notify_room {
+        let held = self.held.and(change.held());
+        if self.exceeds_room(held, self.view.info.watchers.len()) {
             return Err(Errno::EBUSY.into());
         }
+        self.held = held;
         self.watch.push(change);
         Ok(())
+    }
+
+    fn exceeds_room(&self, held: NotifyBytes, watchers: usize) -> bool {
+        held.total(watchers) > self.ctx.notify_room
     }
 
     /// In a request that may change the object, one that is not there has no watchers.

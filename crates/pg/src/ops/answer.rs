@@ -72,6 +72,7 @@ impl Pg {
                 self.reply(&asked, reply, ctx);
             }
             self.give_back(&done.object, done.given_back, done.version, ctx);
+            drop(done.notifying);
             if let Some((client, is_abandoned)) = client {
                 self.change_watches(&done.object, (&client, is_abandoned), done.watch, ctx);
             }

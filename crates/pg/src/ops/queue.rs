@@ -143,6 +143,8 @@ pub(super) struct InFlight {
     pub(super) requests: Vec<(WaitingOp, Box<MOSDOpReply>)>,
     /// What the first of them does to watches once it is answered.
     pub(super) watch: Vec<WatchChange>,
+    /// The room of the notifications among that, until they take it themselves.
+    pub(super) notifying: Option<Permit>,
     /// Objects that this one does not refer to any more.
     pub(super) given_back: Vec<HObject>,
     /// When it was durable here.

@@ -1,6 +1,7 @@
 //! What clients and watchers hear, and in which order.
 
 use bytes::Bytes;
+use codec::{Encode, Features};
 use messages::{MOSDRepOpReply, MPgPushReply, Message, ObjectLocator, OpCode, OpParams, WatchOpcode};
 use types::{EntityAddr, EntityNum};
 
@@ -74,6 +75,25 @@ fn watchers_hear_of_a_change_after_its_client_has_the_answer_and_of_all_else_bef
     ask(&mut world, 7, 3, vec![watch(WATCH), OsdOp::new(OpCode(0x1299))]);
     ask(&mut world, 8, 3, vec![OsdOp::new(OpCode::NOTIFY)]);
     assert_eq!(heard(&mut world), [(7, "error"), (8, "complete"), (8, "answer")]);
+}
+
+#[test]
+fn notifications_of_changes_take_their_room_before_the_changes_are_durable() {
+    let mut world = World::active();
+    ask(&mut world, 7, 1, vec![watch(WATCH)]);
+    assert_eq!(world.notifying.bytes(), 0);
+    let data = (1u32, 30u32, Bytes::from(vec![1; 1_000])).to_bytes(Features::default());
+    let notify = OsdOp { data, ..OsdOp::new(OpCode::NOTIFY) };
+    world.ask(1, 2, vec![notify, OsdOp::new(OpCode::CREATE)]);
+    let held = world.notifying.bytes();
+    assert!(held > 1_000);
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
+    for peer in world.peers.clone() {
+        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+    }
+    assert_eq!(world.notifying.bytes(), held);
+    ask(&mut world, 7, 3, vec![watch(0)]);
+    assert_eq!(world.notifying.bytes(), 0);
 }
 
 #[test]

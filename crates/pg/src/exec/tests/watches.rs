@@ -164,6 +164,24 @@ fn notifications_are_refused_where_there_is_no_room_for_them() {
     assert!(matches!(done.watch[0], WatchChange::Notify { timeout_sec: 3_600, .. }));
 }
 
+/// Each watcher is sent a message with the payload.
+#[test]
+fn notifications_take_room_for_each_watcher_those_of_their_own_request_included() {
+    const EBUSY: i32 = -16;
+    let mut bench = watched();
+    bench.ctx.notify_room = 3_000;
+    let notify = || {
+        let data = (1u32, 5u32, Bytes::from(vec![1; 1_000])).to_bytes(Features::default());
+        step(OpCode::NOTIFY, OpParams::default(), data)
+    };
+    let done = bench.run(vec![watch(WATCH, 12), notify()]).unwrap();
+    assert_eq!((done.result, done.notify_bytes), (0, 512 + 2 * 1_032));
+    assert_eq!(bench.result(vec![notify(), watch(WATCH, 13)]), EBUSY);
+    assert_eq!(bench.result(vec![notify(), watch(WATCH, 12)]), 0, "it watches already");
+    assert_eq!(bench.result(vec![watch(WATCH, 13)]), 0);
+    assert_eq!(bench.result(vec![notify()]), EBUSY);
+}
+
 #[test]
 fn watches_last_an_hour_at_most_and_an_object_has_so_many_and_no_more() {
     let mut bench = watched();
