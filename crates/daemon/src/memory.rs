@@ -25,6 +25,8 @@ const CACHE_BYTES_MIN: u64 = 1 << 20;
 /// The modest data cache and pending writes have at most such a part of the target.
 const CACHE_PART: u64 = 16;
 const PENDING_PART: u64 = 16;
+/// What clients have not taken of their answers has at most such a part.
+const QUEUED_PART: u64 = 2;
 /// What the index and the rest need before the data cache has more, and then such a part of what is above.
 const CACHE_FROM: u64 = 512 << 20;
 const CACHE_PART_ABOVE: u64 = 4;
@@ -149,6 +151,11 @@ impl Memory {
     pub(crate) fn sizes(&self) -> CacheSizes {
         let pending = (self.share() / PENDING_PART).min(store::Config::default().pending_bytes_max);
         CacheSizes { data: self.cache, index: self.index, pending }
+    }
+
+    /// What may wait to be sent to all clients of a shard, in bytes.
+    pub(crate) fn queued_bytes_max(&self) -> usize {
+        usize::try_from(self.share() / QUEUED_PART).unwrap_or(usize::MAX)
     }
 
     /// A store's settings with what its caches may hold.

@@ -9,7 +9,10 @@ use msgr::{CloseReason, Config, ConnEvent, Connection, Ctx, Established, InSessi
 use rand::{SeedableRng, rngs::StdRng};
 use types::{EntityAddrVec, EntityType, OsdId};
 
-use self::osd_sessions::OsdPeer;
+use self::{
+    osd_sessions::OsdPeer,
+    pressure::{QUEUED_BYTES_HIGH, Queued},
+};
 use crate::{Wire, WireEvent, handshakes::Handshakes};
 
 mod mon_auth;
@@ -85,6 +88,10 @@ struct Link {
     dialer: Option<OsdId>,
     /// It asks for more than the network takes: nothing is received from it meanwhile.
     is_choked: bool,
+    /// What waits to be sent to a client, as far as known.
+    queued_bytes: usize,
+    /// When a client was last found to have taken some of that, or to have nothing to take.
+    taken_at_ns: u64,
 }
 
 struct MonLink<C> {
@@ -118,8 +125,9 @@ pub struct Net<C> {
     mon: Option<MonLink<C>>,
     is_holding_clients: bool,
     part: usize,
-    /// Connections that were closed while the machine was sending: the machine is told with the next tick.
-    closed: Vec<C>,
+    queued: Queued,
+    /// What comes of connections that were closed while the machine was sending: it is told with the next tick.
+    closed: Vec<NetEvent>,
     /// Memory for what a connection says.
     events: Vec<ConnEvent>,
     /// The daemon's own key and tickets.
@@ -149,6 +157,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             mon: None,
             is_holding_clients: false,
             part: 0,
+            queued: Queued::default(),
             closed: Vec::new(),
             events: Vec::new(),
             keeper,
@@ -279,14 +288,17 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     fn add_link(&mut self, conn: C, purpose: Purpose, role: Role, wire: &impl Wire<Conn = C>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
+        let opened_ns = wire.now().0;
         let link = Link {
             id,
             conn: Connection::new(self.config.clone(), role),
             purpose,
-            opened_ns: wire.now().0,
+            opened_ns,
             is_client: false,
             dialer: None,
             is_choked: false,
+            queued_bytes: 0,
+            taken_at_ns: opened_ns,
         };
         self.links.insert(conn, link);
         id
@@ -341,9 +353,11 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             // What was said last may still tell the peer why.
             wire.close_when_sent(conn);
             self.drop_link(conn, wire, out);
-        } else if self.is_overfull(conn, wire) {
-            wire.close(conn);
-            self.drop_link(conn, wire, out);
+        } else {
+            let queued = wire.queued_bytes(conn);
+            if queued > QUEUED_BYTES_HIGH {
+                self.relieve(conn, queued, wire);
+            }
         }
     }
 
@@ -434,6 +448,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
 
     fn drop_link(&mut self, conn: C, wire: &impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
         let Some(link) = self.links.remove(&conn) else { return };
+        self.queued.forget(link.queued_bytes);
         let retry_at_ns = wire.now().0 + RETRY.as_nanos() as u64;
         match link.purpose {
             Purpose::Inbound => {
@@ -474,9 +489,12 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         let mut output = Output::default();
         link.conn.send(&message.encode(tid), None, &mut output);
         wire.send(conn, output.bytes);
-        if self.is_overfull(conn, wire) {
-            wire.close(conn);
-            self.closed.push(conn);
+        let queued = wire.queued_bytes(conn);
+        if link.is_client {
+            self.queued.note(&mut link.queued_bytes, queued);
+        }
+        if queued > QUEUED_BYTES_HIGH || self.queued.is_high() {
+            self.relieve(conn, queued, wire);
         }
     }
 
@@ -508,7 +526,9 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     /// Closes a connection that a peer dialed.
     pub fn close(&mut self, id: u64, wire: &mut impl Wire<Conn = C>) {
         if let Some(conn) = self.by_id.remove(&id) {
-            self.links.remove(&conn);
+            if let Some(link) = self.links.remove(&conn) {
+                self.queued.forget(link.queued_bytes);
+            }
             wire.close_when_sent(conn);
         }
     }

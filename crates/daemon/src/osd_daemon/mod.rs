@@ -345,6 +345,7 @@ impl Setup {
         };
         let mut net = Net::new(config, Some(keeper), clock::random_seed());
         net.set_part(usize::from(shard.index), addrs.cluster.clone(), ConnId::first_of(shard.index).0);
+        net.set_queued_bytes_max(memory.queued_bytes_max());
         let config = OsdConfig {
             whoami: self.whoami,
             fsid: cluster::parse_uuid(&self.conf.require(&self.who, "fsid")?)?,

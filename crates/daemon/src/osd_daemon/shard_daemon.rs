@@ -232,6 +232,7 @@ impl ShardDaemon {
                 }
                 self.memory.set(option("osd_memory_target"), option("bluestore_cache_size"));
                 self.memory.sizes().apply(&mut self.machine.store);
+                self.machine.net.set_queued_bytes_max(self.memory.queued_bytes_max());
             }
         }
     }

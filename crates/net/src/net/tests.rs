@@ -72,6 +72,7 @@ fn who_makes_us_say_more_than_it_takes_is_closed_and_that_is_told() {
     pair.say();
     pair.run();
     assert_eq!(pair.ends[1].closed, [1]);
+    pair.nets[1].tick(&mut pair.ends[1], &mut pair.told[1]);
     assert!(matches!(pair.told[1][..], [.., NetEvent::Closed(closed)] if closed == id), "{:?}", pair.told[1]);
 }
 
@@ -82,6 +83,9 @@ fn who_does_not_take_its_answers_is_closed_and_that_is_told() {
     pair.ends[1].queued_bytes = QUEUED_BYTES_MAX + 1;
     pair.nets[1].send(id, 0, &ping(), &mut pair.ends[1]);
     assert_eq!(pair.ends[1].closed, [1]);
+    let said = pair.ends[1].said.len();
+    pair.nets[1].send(id, 0, &ping(), &mut pair.ends[1]);
+    assert_eq!(pair.ends[1].said.len(), said, "what the machine says before it knows is not even encoded");
     pair.nets[1].tick(&mut pair.ends[1], &mut pair.told[1]);
     assert!(matches!(pair.told[1][..], [NetEvent::Closed(closed)] if closed == id), "{:?}", pair.told[1]);
 }

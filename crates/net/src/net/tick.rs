@@ -82,10 +82,8 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
 
     /// Several times a second: dials what is to be dialed, ends handshakes that take too long.
     pub fn tick(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
-        for conn in std::mem::take(&mut self.closed) {
-            self.drop_link(conn, wire, out);
-        }
-        self.release_all(wire);
+        self.look_at_clients(wire);
+        out.append(&mut self.closed);
         self.dial_mon(wire);
         let waiting: Vec<OsdId> = self
             .osds

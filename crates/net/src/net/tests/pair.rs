@@ -19,6 +19,8 @@ pub(super) struct End {
     pub(super) said: VecDeque<(u32, Vec<Bytes>)>,
     /// What seems to wait to be sent.
     pub(super) queued_bytes: usize,
+    /// Likewise on some connections alone.
+    pub(super) queued_on: BTreeMap<u32, usize>,
     /// Nothing is taken from the peer.
     pub(super) is_paused: bool,
     pub(super) closed: Vec<u32>,
@@ -26,8 +28,15 @@ pub(super) struct End {
 
 impl Default for End {
     fn default() -> Self {
-        let (said, closed) = (VecDeque::new(), Vec::new());
-        End { now: Instant(1_000_000_000_000), dialed: 0, said, queued_bytes: 0, is_paused: false, closed }
+        End {
+            now: Instant(1_000_000_000_000),
+            dialed: 0,
+            said: VecDeque::new(),
+            queued_bytes: 0,
+            queued_on: BTreeMap::new(),
+            is_paused: false,
+            closed: Vec::new(),
+        }
     }
 }
 
@@ -47,8 +56,8 @@ impl Wire for End {
     fn send(&mut self, conn: u32, buffers: Vec<Bytes>) {
         self.said.push_back((conn, buffers));
     }
-    fn queued_bytes(&self, _: u32) -> usize {
-        self.queued_bytes
+    fn queued_bytes(&self, conn: u32) -> usize {
+        self.queued_on.get(&conn).copied().unwrap_or(self.queued_bytes)
     }
     fn expect(&mut self, _: u32, _: usize) {}
     fn expect_frame(&mut self, _: u32, _: PartialFrame) {

@@ -4,7 +4,7 @@ use super::{
     pair::{Pair, ping},
     *,
 };
-use crate::net::pressure::{QUEUED_BYTES_HIGH, QUEUED_BYTES_LOW};
+use crate::net::pressure::{QUEUED_BYTES_HIGH, QUEUED_BYTES_LOW, QUEUED_BYTES_MAX};
 
 /// The dialed one, with a client that has `queued` bytes to be taken when it is answered.
 fn answered(dialer: EntityType, queued: usize) -> Pair {
@@ -82,4 +82,112 @@ fn an_osd_never_waits() {
     let mut pair = answered(EntityType::OSD, QUEUED_BYTES_HIGH + 1);
     pair.hold(true);
     assert!(!pair.ends[1].is_paused);
+}
+
+impl Pair {
+    /// The dialed one looks after its connections, so many seconds later.
+    fn tick_after(&mut self, seconds: u64) {
+        self.ends[1].now = self.ends[1].now + Duration::from_secs(seconds);
+        self.nets[1].tick(&mut self.ends[1], &mut self.told[1]);
+    }
+
+    /// More clients of the dialed one: connections from 2 on, for which so much waits.
+    fn more_clients(&mut self, queued: &[usize]) {
+        for (conn, queued) in (2..).zip(queued) {
+            let role = Role::Acceptor { peer: "127.0.0.1:50000".parse().unwrap() };
+            let id = self.nets[1].add_link(conn, Purpose::Inbound, role, &self.ends[1]);
+            self.nets[1].links.get_mut(&conn).unwrap().is_client = true;
+            self.nets[1].by_id.insert(id, conn);
+            self.ends[1].queued_on.insert(conn, *queued);
+        }
+    }
+
+    /// What is counted as waiting for all clients of the dialed one.
+    fn counted(&self) -> usize {
+        self.nets[1].links.values().map(|link| link.queued_bytes).sum()
+    }
+}
+
+#[test]
+fn a_client_that_takes_nothing_for_a_minute_while_it_waits_is_closed() {
+    let mut pair = answered(EntityType::CLIENT, QUEUED_BYTES_HIGH + 1);
+    pair.tick_after(59);
+    // It takes little, but something.
+    pair.ends[1].queued_bytes -= 1;
+    pair.tick_after(1);
+    pair.tick_after(59);
+    assert!(pair.ends[1].closed.is_empty() && pair.told[1].is_empty());
+    pair.tick_after(1);
+    assert_eq!(pair.ends[1].closed, [1]);
+    assert!(matches!(pair.told[1][..], [NetEvent::Closed(_)]), "{:?}", pair.told[1]);
+    // One that asks for little may stop for as long as it likes.
+    let mut pair = answered(EntityType::CLIENT, QUEUED_BYTES_HIGH);
+    pair.tick_after(1);
+    pair.tick_after(600);
+    assert!(pair.ends[1].closed.is_empty());
+}
+
+#[test]
+fn clients_wait_with_less_where_much_waits_for_all_of_them() {
+    let mut pair = answered(EntityType::CLIENT, QUEUED_BYTES_LOW + 1);
+    assert!(!pair.ends[1].is_paused);
+    pair.more_clients(&[QUEUED_BYTES_MAX / 4]);
+    pair.tick_after(0);
+    assert_eq!(pair.counted(), QUEUED_BYTES_MAX / 4 + QUEUED_BYTES_LOW + 1);
+    let id = pair.nets[1].links[&1].id;
+    let mut is_held = |queued| {
+        pair.ends[1].queued_bytes = queued;
+        pair.nets[1].send(id, 0, &ping(), &mut pair.ends[1]);
+        pair.ends[1].is_paused
+    };
+    assert!(!is_held(QUEUED_BYTES_LOW));
+    assert!(is_held(QUEUED_BYTES_LOW + 1));
+    assert!(pair.ends[1].closed.is_empty());
+}
+
+#[test]
+fn the_client_with_most_answers_is_closed_where_too_many_wait() {
+    const QUARTER: usize = QUEUED_BYTES_MAX / 4;
+    let mut pair = answered(EntityType::CLIENT, QUARTER);
+    pair.more_clients(&[QUARTER + 1, QUARTER - 1]);
+    pair.tick_after(0);
+    assert!(pair.ends[1].closed.is_empty());
+    let id = pair.nets[1].links[&1].id;
+    pair.ends[1].queued_bytes += QUARTER;
+    pair.nets[1].send(id, 0, &ping(), &mut pair.ends[1]);
+    assert!(pair.ends[1].closed.is_empty(), "as much as may be");
+    pair.ends[1].queued_on.insert(2, QUARTER + 2);
+    pair.nets[1].send(id, 0, &ping(), &mut pair.ends[1]);
+    pair.tick_after(0);
+    assert_eq!(pair.ends[1].closed, [1]);
+    assert_eq!(pair.counted(), 2 * QUARTER + 1);
+    assert!(matches!(pair.told[1][..], [NetEvent::Closed(closed)] if closed == id), "{:?}", pair.told[1]);
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_closed_before_one_with_more_answers_that_takes_them() {
+    const HALF: usize = QUEUED_BYTES_MAX / 2;
+    let mut pair = answered(EntityType::CLIENT, HALF - 1);
+    pair.more_clients(&[HALF + 1]);
+    pair.tick_after(0);
+    // The first one waits, and takes nothing for a second.
+    pair.ends[1].queued_on.insert(2, HALF);
+    pair.tick_after(1);
+    assert!(pair.ends[1].closed.is_empty());
+    pair.ends[1].queued_on.insert(2, HALF + 2);
+    pair.tick_after(0);
+    assert_eq!(pair.ends[1].closed, [1]);
+}
+
+#[test]
+fn what_waits_for_a_client_that_goes_is_counted_no_more() {
+    let mut pair = answered(EntityType::CLIENT, QUEUED_BYTES_LOW);
+    let id = pair.nets[1].links[&1].id;
+    assert_eq!(pair.nets[1].queued.bytes, QUEUED_BYTES_LOW);
+    pair.nets[1].close(id, &mut pair.ends[1]);
+    assert_eq!(pair.nets[1].queued.bytes, 0);
+    pair.more_clients(&[5, 6]);
+    pair.tick_after(0);
+    pair.event(1, WireEvent::Closed(2));
+    assert_eq!(pair.nets[1].queued.bytes, 6);
 }
