@@ -88,6 +88,8 @@ struct Link {
     dialer: Option<OsdId>,
     /// It asks for more than the network takes: nothing is received from it meanwhile.
     is_choked: bool,
+    /// The machine takes nothing more from this client.
+    is_held: bool,
     /// What waits to be sent to a client, as far as known.
     queued_bytes: usize,
     /// When a client was last found to have taken some of that, or to have nothing to take.
@@ -297,6 +299,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             is_client: false,
             dialer: None,
             is_choked: false,
+            is_held: false,
             queued_bytes: 0,
             taken_at_ns: opened_ns,
         };

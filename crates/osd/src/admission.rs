@@ -12,11 +12,19 @@ const OP_BYTES_MAX: u64 = 128 << 20;
 /// full shard makes all shards stop reading.
 const SHARD_OP_BYTES_MIN: u64 = 16 << 20;
 
+/// Payload of ops that wait for a map, at most, in bytes; then connections of clients that send more are closed. As
+/// nothing more is received from these clients, that is for many of them with a large write each.
+const AHEAD_BYTES_MAX: u64 = 512 << 20;
+/// What a shard may hold of that at least: two of the longest messages.
+const SHARD_AHEAD_BYTES_MIN: u64 = 256 << 20;
+
 /// What a shard has admitted, and what the other shards say of themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
     /// Clients' requests.
     pub(crate) requests: OpThrottle,
+    /// Those that wait for a map. They keep no other client waiting, as any client may name a map that never comes.
+    pub(crate) ahead: OpThrottle,
     /// Requests that are not admitted while their pool is full.
     pub(crate) held_back: HeldBack,
     /// Requests that copy objects.
@@ -42,6 +50,16 @@ impl Admission {
     /// True while clients have to wait for this shard or for another one.
     pub(crate) fn is_saturated(&self, shards: u16) -> bool {
         self.full_shards != 0 || self.is_full(shards)
+    }
+
+    /// True when more waits for a map than may.
+    pub(crate) fn is_too_much_ahead(&self, shards: u16) -> bool {
+        self.ahead.bytes() > (AHEAD_BYTES_MAX / u64::from(shards)).max(SHARD_AHEAD_BYTES_MIN)
+    }
+
+    /// Clients' ops that are not answered.
+    pub(crate) fn ops(&self) -> u64 {
+        self.requests.ops() + self.ahead.ops()
     }
 
     /// Another shard is full, or not any more.

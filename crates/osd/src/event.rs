@@ -103,6 +103,8 @@ pub enum Effect {
     ForgetOsd(OsdId),
     /// Close a connection; no [`Event::ConnClosed`] follows.
     Close(ConnId),
+    /// Take nothing more from the client of a connection, or take again.
+    Hold(ConnId, bool),
     /// To another shard of this OSD, in the order of these effects.
     ShardMessage(u16, ShardMessage),
     /// Ring [`Event::Timer`] at this time; replaces a timer of the same token.

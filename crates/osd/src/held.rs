@@ -14,8 +14,9 @@ impl Osd {
     /// clean.
     pub fn held(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let kinds = [
-            ("clients' ops", self.admission.requests.ops()),
+            ("clients' ops", self.admission.ops()),
             ("bytes of clients' ops", self.admission.requests.bytes()),
+            ("bytes of ops that wait for a map", self.admission.ahead.bytes()),
             ("slots of copies", self.admission.copying.taken()),
             ("slots of large reads", self.admission.reading.taken()),
             ("requests that wait for a slot to read", self.admission.reading.waiting() as u64),

@@ -49,12 +49,12 @@ impl Osd {
 
     fn on_op(&mut self, conn: ConnId, tid: u64, op: Box<MOSDOp>, ctx: &mut Ctx<'_>) {
         let Some(session) = self.sessions.get(&conn) else { return };
-        let permit = self.admission.requests.take_at(op.held_bytes(), ctx.now);
         if op.epoch > self.map.epoch {
             // A client with any grants has to wait: they may be good for something by the map that is awaited.
             if session.peer.caps.are_none() {
                 return self.refuse(conn, tid, &op, Errno::EPERM, ctx);
             }
+            let permit = self.admission.ahead.take_at(op.held_bytes(), ctx.now);
             let (epoch, message) = (op.epoch, Message::MOSDOp(op));
             let waiting = Waiting { epoch, conn, tid, from: None, message, permit: Some(permit) };
             if !self.wait_for_map(waiting, ctx) {
@@ -87,6 +87,7 @@ impl Osd {
             // Clients hold such ops back themselves and send them again once the flag goes.
             return;
         }
+        let permit = self.admission.requests.take_at(op.held_bytes(), ctx.now);
         self.image_op_started(conn, tid, &op, ctx);
         self.pg_op(conn, tid, op, permit, ctx);
     }

@@ -14,6 +14,7 @@ use crate::{
     boot::Boot,
     map_store::MapStore,
     osd::{Ctx, WAITING_MAX, Waiting},
+    session::Session,
     shard::CONTROL,
 };
 
@@ -23,7 +24,7 @@ pub(crate) use whole::WholeMap;
 const SHARED_MAX: u32 = 100;
 
 /// How long a client's op waits for its map. A map takes seconds; one that does not come may not exist, and what waits
-/// for it takes room that all clients share.
+/// for it takes memory.
 const MAP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The sender of maps.
@@ -228,8 +229,15 @@ impl Osd {
     pub(crate) fn wait_for_map(&mut self, waiting: Waiting, ctx: &mut Ctx<'_>) -> bool {
         // What another OSD sent counts as received, and is not sent again: nothing of it may be lost. Its own clients'
         // ops and its recovery, of which both there is a bounded part at a time, bound how much that can be.
-        if waiting.from.is_none() && self.waiting.len() >= WAITING_MAX {
-            return false;
+        if waiting.from.is_none() {
+            let is_too_much = self.admission.is_too_much_ahead(self.config.shard.count);
+            if is_too_much || self.waiting.len() >= WAITING_MAX {
+                return false;
+            }
+            // The client goes on once the map is there. What waits is not in the way of other clients meanwhile.
+            if self.sessions.get_mut(&waiting.conn).is_some_and(Session::begin_ahead) {
+                self.hold_conn(waiting.conn, true, ctx);
+            }
         }
         self.perf.delayed_for_map += 1;
         self.waiting.push_back(waiting);
@@ -238,8 +246,8 @@ impl Osd {
     }
 
     /// Closes connections of clients whose ops have waited for a map for too long. A client that still wants something
-    /// sends it again. A client that is gone would not be noticed otherwise: while too much waits, nothing is read from
-    /// clients, not even the end of their connections.
+    /// sends it again. A client that is gone would not be noticed otherwise: while it waits, nothing is read from it,
+    /// not even the end of its connection.
     pub(crate) fn give_up_waiting(&mut self, ctx: &mut Ctx<'_>) {
         let is_late = |permit: &Permit| ctx.now.since(permit.since()) >= MAP_PATIENCE;
         let late = self.waiting.iter().filter(|waiting| waiting.permit.as_ref().is_some_and(is_late));
@@ -258,6 +266,9 @@ impl Osd {
         let ready: std::collections::VecDeque<Waiting> = ready;
         for Waiting { conn, tid, from, message, permit, .. } in ready {
             drop(permit);
+            if from.is_none() && self.sessions.get_mut(&conn).is_some_and(Session::end_ahead) {
+                self.hold_conn(conn, false, ctx);
+            }
             // When the message came, its pool may not have been known, and so neither its shard.
             let shard = self.place_of(&message);
             match from {

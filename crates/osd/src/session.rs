@@ -15,13 +15,17 @@ pub(crate) struct Session {
     pub(crate) map_epoch: Epoch,
     /// Bits of the other shards that know of this session from us.
     announced: u64,
+    /// Ops of it that wait for a map in this shard.
+    ahead: u64,
+    /// Bits of the shards for which nothing is taken from it.
+    held_by: u64,
 }
 
 impl Session {
     pub(crate) fn new(peer: Peer) -> Session {
         let is_osd = peer.entity_type == EntityType::OSD && peer.name.kind == EntityType::OSD;
         let osd = is_osd.then(|| peer.name.id.parse().ok().map(OsdId)).flatten();
-        Session { peer, osd, map_epoch: Epoch(0), announced: 0 }
+        Session { peer, osd, map_epoch: Epoch(0), announced: 0, ahead: 0, held_by: 0 }
     }
 
     /// Notes that a shard gets to know of this session; true the first time.
@@ -35,6 +39,26 @@ impl Session {
     /// True if a shard knows of this session from us.
     pub(crate) fn is_announced_to(&self, shard: u16) -> bool {
         self.announced & 1 << shard != 0
+    }
+
+    /// An op begins to wait for a map; true for the first one.
+    pub(crate) fn begin_ahead(&mut self) -> bool {
+        self.ahead += 1;
+        self.ahead == 1
+    }
+
+    /// An op waits no more; true for the last one.
+    pub(crate) fn end_ahead(&mut self) -> bool {
+        self.ahead = self.ahead.saturating_sub(1);
+        self.ahead == 0
+    }
+
+    /// Nothing more is to be taken from it for a shard, or that shard lets it be taken again. True if that changes
+    /// anything.
+    pub(crate) fn hold(&mut self, shard: u16, hold: bool) -> bool {
+        let (before, bit) = (self.held_by, 1 << shard);
+        self.held_by = if hold { before | bit } else { before & !bit };
+        (before == 0) != (self.held_by == 0)
     }
 
     /// `client.4123`, as request ids and lock owners name it.

@@ -31,6 +31,8 @@ pub enum ShardMessage {
     Send(ConnId, u64, Message),
     /// Close a connection of the receiver.
     Close(ConnId),
+    /// Take nothing more from the client of a connection of the receiver, whose ops wait in the sender, or take again.
+    Hold(ConnId, bool),
     /// A PG of the sender tells a PG of the receiver, which is of this OSD, too.
     OwnPeer(Message),
     /// The sender holds as many ops as it wants to (or not any more): take no more of clients.
@@ -164,6 +166,22 @@ impl Osd {
         }
     }
 
+    /// Has nothing more taken from a client, or lets it be taken again, whichever shard has its connection.
+    pub(crate) fn hold_conn(&mut self, conn: ConnId, hold: bool, ctx: &mut Ctx<'_>) {
+        match conn.shard() {
+            shard if shard == self.config.shard.index => self.hold_own_conn(shard, conn, hold, ctx),
+            shard => ctx.send_shard(shard, ShardMessage::Hold(conn, hold)),
+        }
+    }
+
+    /// Does so for one of the shards, with a connection of this one.
+    fn hold_own_conn(&mut self, by: u16, conn: ConnId, hold: bool, ctx: &mut Ctx<'_>) {
+        let Some(session) = self.sessions.get_mut(&conn) else { return };
+        if session.hold(by, hold) {
+            ctx.effects.push(Effect::Hold(conn, hold));
+        }
+    }
+
     /// Tells every other shard.
     pub(crate) fn send_other_shards(&self, message: impl Fn() -> ShardMessage, ctx: &mut Ctx<'_>) {
         for shard in self.config.shard.others() {
@@ -196,6 +214,7 @@ impl Osd {
             ShardMessage::Received(conn, tid, message) => self.on_own_message(conn, tid, message, ctx),
             ShardMessage::Send(conn, tid, message) => ctx.effects.push(Effect::Send(conn, tid, message)),
             ShardMessage::Close(conn) => self.close_conn(conn, ctx),
+            ShardMessage::Hold(conn, hold) => self.hold_own_conn(from, conn, hold, ctx),
             ShardMessage::OwnPeer(message) => self.pg_peer_message(self.config.whoami, message, ctx),
             ShardMessage::Saturated(is_full) => self.admission.on_shard_full(from, is_full),
             ShardMessage::Report(report) => self.on_report(from, *report, ctx),
@@ -256,7 +275,7 @@ impl Osd {
             peers: self.pgs.peers(),
             usage: ctx.store.usage(),
             pool_usage: ctx.store.pool_usage(),
-            ops: self.admission.requests.ops(),
+            ops: self.admission.ops(),
             copies_repaired: self.pgs.copies_repaired(),
             op_counts: self.pgs.op_counts(),
             histograms: self.pgs.histograms(),

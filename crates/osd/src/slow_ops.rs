@@ -68,12 +68,10 @@ impl Osd {
         });
         let too_old =
             Instant(ctx.now.0.saturating_sub(u64::try_from(complaint.as_nanos()).unwrap_or(u64::MAX)));
-        let ops =
-            match is_enabled && self.admission.requests.ops() > 0 && ctx.now.since(self.started) >= complaint
-            {
-                true => self.ops_until(too_old),
-                false => Vec::new(),
-            };
+        let ops = match is_enabled && self.admission.ops() > 0 && ctx.now.since(self.started) >= complaint {
+            true => self.ops_until(too_old),
+            false => Vec::new(),
+        };
         let before = self.slow_ops.count;
         self.slow_ops = SlowOps::of(&ops, ctx.now);
         if (before == 0) != ops.is_empty() {

@@ -182,6 +182,7 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
                 Effect::SendOsd { osd, addrs, message } => self.net.send_osd(osd, addrs, message, wire),
                 Effect::ForgetOsd(osd) => self.net.forget_osd(osd, wire),
                 Effect::Close(conn) => self.net.close(conn.0, wire),
+                Effect::Hold(conn, hold) => self.net.hold_client(conn.0, hold, wire),
                 Effect::ShardMessage(to, message) => self.outcomes.push(Outcome::ShardMessage(to, message)),
                 Effect::SetTimer(token, at) => self.outcomes.push(Outcome::SetTimer(token, at)),
                 Effect::OptionsChanged => self.outcomes.push(Outcome::OptionsChanged),

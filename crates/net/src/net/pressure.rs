@@ -1,5 +1,6 @@
-//! Which clients have to wait: all of them while the machine holds enough of what they sent, and each one that asks for
-//! more than the network takes; and which are given up, as they take nothing of what they ask for.
+//! Which clients have to wait: all of them while the machine holds enough of what they sent, single ones for which the
+//! machine has to wait itself, and each one that asks for more than the network takes; and which are given up, as they
+//! take nothing of what they ask for.
 
 use std::time::Duration;
 
@@ -78,8 +79,18 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             return;
         }
         self.is_holding_clients = hold;
-        for (conn, _) in self.links.iter().filter(|(_, link)| link.is_client && !link.is_choked) {
+        let free = |link: &Link| link.is_client && !link.is_choked && !link.is_held;
+        for (conn, _) in self.links.iter().filter(|(_, link)| free(link)) {
             wire.pause_receive(*conn, hold);
+        }
+    }
+
+    /// Takes nothing more from a single client, or takes again.
+    pub fn hold_client(&mut self, id: u64, hold: bool, wire: &mut impl Wire<Conn = C>) {
+        let Some(conn) = self.by_id.get(&id).copied() else { return };
+        if let Some(link) = self.links.get_mut(&conn).filter(|link| link.is_client) {
+            link.is_held = hold;
+            wire.pause_receive(conn, hold || link.is_choked || self.is_holding_clients);
         }
     }
 
@@ -162,7 +173,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
         if let Some(link) = self.links.get_mut(&conn).filter(|link| link.is_choked) {
             link.is_choked = false;
-            wire.pause_receive(conn, self.is_holding_clients);
+            wire.pause_receive(conn, link.is_held || self.is_holding_clients);
         }
     }
 

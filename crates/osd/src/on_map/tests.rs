@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use auth::OsdCaps;
 use codec::{Encode, Features};
-use messages::{MOSDOp, MPgClean};
+use messages::{MOSDOp, MPgClean, OpCode, OsdOp};
 use store::MemStore;
 use types::{
     CrushBlob, EntityAddr, EntityName, Errno, GlobalId, Incremental, Instant, PgId, PgPool, PoolId, PoolType,
@@ -56,9 +56,22 @@ impl Connected {
         is_closed(&effects)
     }
 
-    /// Messages that wait for a map, and what is held for clients.
+    /// Messages that wait for a map, and those of clients among them.
     fn waiting(&self) -> (usize, u64) {
-        (self.osd.waiting.len(), self.osd.admission.requests.ops())
+        (self.osd.waiting.len(), self.osd.admission.ahead.ops())
+    }
+
+    /// The map comes that is waited for.
+    fn retry(&mut self) -> Vec<Effect> {
+        self.osd.map.epoch = self.osd.map.epoch.next();
+        let (mut effects, store) = (Vec::new(), &mut self.store);
+        self.osd.retry_waiting(&mut Ctx {
+            now: self.now,
+            wall: UTime::default(),
+            store,
+            effects: &mut effects,
+        });
+        effects
     }
 }
 
@@ -98,9 +111,7 @@ fn what_waited_at_the_wrong_shard_is_passed_on_though_its_connection_is_gone() {
     let mut split = PgPool::new(PoolType::REPLICATED, 3, 2, 0, 1);
     split.set_pg_num(2);
     it.osd.map.pools.insert(pool, split);
-    it.osd.map.epoch = epoch;
-    let (mut effects, store) = (Vec::new(), &mut it.store);
-    it.osd.retry_waiting(&mut Ctx { now: it.now, wall: UTime::default(), store, effects: &mut effects });
+    let effects = it.retry();
     let passed = matches!(
         &effects[..],
         [Effect::ShardMessage(1, ShardMessage::FromPeer(CONN, OsdId(1), Message::MPgClean(passed)))] if passed.pgid.seed == 1
@@ -122,8 +133,8 @@ fn a_client_too_far_ahead_is_shown_the_door() {
 fn who_is_gone_does_not_keep_others_waiting() {
     let mut it = Connected::client();
     it.flood(2_000, op);
-    let permit = it.osd.admission.requests.take(5);
-    it.osd.pgs.early.push((CONN, 1, Box::default(), permit));
+    let permits = (0..2_000).map(|_| it.osd.admission.requests.take(5)).collect::<Vec<_>>();
+    it.osd.pgs.early.extend(permits.into_iter().map(|permit| (CONN, 1, Box::default(), permit)));
     assert!(it.osd.is_saturated());
     it.tell(Event::ConnClosed(CONN));
     assert_eq!((it.waiting(), it.osd.pgs.early.len()), ((0, 0), 0));
@@ -136,10 +147,67 @@ fn a_client_whose_map_does_not_come_is_shown_the_door() {
     it.flood(2_000, op);
     it.now = it.now + (MAP_PATIENCE - Duration::from_nanos(1));
     assert!(!is_closed(&it.tell(Event::Timer(crate::osd::TICK))));
-    assert!(it.osd.is_saturated());
     it.now = it.now + Duration::from_nanos(1);
     assert!(is_closed(&it.tell(Event::Timer(crate::osd::TICK))));
     assert_eq!((it.waiting(), it.osd.sessions.len()), ((0, 0), 0));
+}
+
+/// Which of this OSD's connections are held, or no more, and those of its other shards.
+fn held(effects: &[Effect]) -> Vec<(ConnId, bool)> {
+    let held = effects.iter().filter_map(|effect| match effect {
+        Effect::Hold(conn, hold) | Effect::ShardMessage(_, ShardMessage::Hold(conn, hold)) => {
+            Some((*conn, *hold))
+        }
+        _ => None,
+    });
+    held.collect()
+}
+
+/// Any client may name a map that never comes.
+#[test]
+fn a_client_that_is_ahead_waits_and_keeps_no_other_client_waiting() {
+    let mut it = Connected::client();
+    let future = it.osd.map.epoch.next();
+    let effects: Vec<Effect> =
+        (0..2_000).flat_map(|tid| it.tell(Event::Received(CONN, tid, op(future)))).collect();
+    assert_eq!((it.waiting(), held(&effects)), ((2_000, 2_000), vec![(CONN, true)]));
+    assert!(!it.osd.is_saturated());
+    it.tell(Event::Received(CONN, 2_000, op(future.next())));
+    assert_eq!(held(&it.retry()), [], "one waits still");
+    assert_eq!((it.waiting(), held(&it.retry())), ((1, 1), vec![(CONN, false)]));
+    assert_eq!(it.waiting(), (0, 0));
+}
+
+#[test]
+fn a_client_waits_for_each_shard_where_it_is_ahead() {
+    let mut it = Connected::client();
+    it.osd.config.shard = Shard { index: 0, count: 2 };
+    let mut hear = |hold| held(&it.tell(Event::ShardMessage(1, ShardMessage::Hold(CONN, hold))));
+    assert_eq!((hear(true), hear(true)), (vec![(CONN, true)], vec![]));
+    assert_eq!(hear(false), [(CONN, false)]);
+    hear(true);
+    let future = it.osd.map.epoch.next();
+    assert_eq!(held(&it.tell(Event::Received(CONN, 1, op(future)))), []);
+    assert_eq!(held(&it.tell(Event::ShardMessage(1, ShardMessage::Hold(CONN, false)))), []);
+    assert_eq!(held(&it.retry()), [(CONN, false)]);
+    // The other shard tells this one.
+    it.osd.config.shard = Shard { index: 1, count: 2 };
+    let future = it.osd.map.epoch.next();
+    let effects = it.tell(Event::ShardMessage(0, ShardMessage::Received(CONN, 1, op(future))));
+    assert!(effects.iter().any(|e| matches!(e, Effect::ShardMessage(0, ShardMessage::Hold(CONN, true)))));
+}
+
+#[test]
+fn a_client_whose_contents_are_too_much_ahead_is_shown_the_door() {
+    let mut it = Connected::client();
+    let others = it.osd.admission.ahead.take(512 << 20);
+    let op_with_data = |epoch| {
+        let write = OsdOp { data: Bytes::from_static(b"x"), ..OsdOp::new(OpCode::WRITEFULL) };
+        Message::MOSDOp(Box::new(MOSDOp { epoch, ops: vec![write], ..MOSDOp::default() }))
+    };
+    assert!(it.flood(1, op_with_data));
+    drop(others);
+    assert_eq!(it.waiting(), (0, 0));
 }
 
 #[test]

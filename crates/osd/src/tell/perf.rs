@@ -90,10 +90,7 @@ impl Osd {
             values.insert(format!("{name}_latency"), subop);
         }
         for (name, value) in [
-            (
-                "op_wip",
-                self.admission.requests.ops() + self.control.reports().map(|report| report.ops).sum::<u64>(),
-            ),
+            ("op_wip", self.admission.ops() + self.control.reports().map(|report| report.ops).sum::<u64>()),
             ("numpg", self.pg_count() as u64),
             ("numpg_primary", self.primary_pg_count() as u64),
             ("heartbeat_to_peers", self.heartbeat.peers().count() as u64),

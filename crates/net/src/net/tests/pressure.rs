@@ -64,6 +64,29 @@ fn a_client_waits_for_the_network_and_for_the_machine() {
     assert!(!pair.ends[1].is_paused);
 }
 
+#[test]
+fn a_client_that_is_held_by_itself_waits_for_that_and_for_all_else() {
+    let mut pair = answered(EntityType::CLIENT, QUEUED_BYTES_HIGH + 1);
+    let id = pair.nets[1].links[&1].id;
+    let hold_it = |pair: &mut Pair, hold| {
+        pair.nets[1].hold_client(id, hold, &mut pair.ends[1]);
+        pair.ends[1].is_paused
+    };
+    assert!(hold_it(&mut pair, true));
+    assert!(pair.drained(0));
+    pair.hold(true);
+    pair.hold(false);
+    assert!(pair.ends[1].is_paused);
+    assert!(!hold_it(&mut pair, false));
+    pair.hold(true);
+    assert!(hold_it(&mut pair, true) && hold_it(&mut pair, false), "all are held");
+    pair.hold(false);
+    assert!(!pair.ends[1].is_paused);
+    // OSDs are heard whatever happens.
+    let mut pair = answered(EntityType::OSD, 0);
+    assert!(!hold_it(&mut pair, true));
+}
+
 /// Only OSDs must not wait; whatever else has a key counts as a client.
 #[test]
 fn whoever_is_no_osd_waits_like_a_client() {
