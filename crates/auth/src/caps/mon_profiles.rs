@@ -43,9 +43,10 @@ fn own_keys() -> impl Iterator<Item = (Target, u8)> {
     commands.into_iter().map(|command| (Target::OwnKeys(command), RWX))
 }
 
-/// Capabilities on OSDs of clients of images: one of their profiles or several, each perhaps for one pool.
+/// Capabilities on OSDs of clients of images: one of their profiles or several, each perhaps for one pool. Ceph's
+/// pattern lets a name go on behind a semicolon, where the next grant begins.
 const RBD_PROFILES: &str =
-    r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,'"]+['"]?)?)+"#;
+    r#"([ ,]*profile(=|[ ]+)['"]?rbd[^ ,;'"]*['"]?([ ]+pool(=|[ ]+)['"]?[^,;'"]+['"]?)?)+"#;
 
 /// A new key for a client of images, or for a daemon that mirrors them.
 fn bootstrap_rbd(profile: &str) -> Vec<(Target, u8)> {

@@ -273,6 +273,9 @@ fn a_bootstrap_key_for_images_makes_keys_for_images() {
     ] {
         assert!(rbd(["client.x", "profile rbd", osd]), "{osd}");
     }
+    for osd in ["profile rbd; allow *", "profile rbd;allow *", "profile rbd pool=x; allow *"] {
+        assert!(OsdCaps::parse(osd).is_ok() && !rbd(["client.x", "profile rbd", osd]), "{osd}");
+    }
     for osd in ["", "allow *", "profile rbd, allow *", "profile rbd pool=vms allow *", "profile osd"] {
         // A pool's name may have spaces, as Ceph reads it: what follows is no capability.
         let expect = osd == "profile rbd pool=vms allow *";
