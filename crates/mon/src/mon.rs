@@ -457,6 +457,7 @@ impl Mon {
         self.tick_mutes(wall);
         self.service_map.tick(wall);
         if !self.manager.0.is_empty() {
+            self.ensure_manager_key(wall);
             self.tick_rbd_support(now, wall, effects);
             self.tick_balancer(now, wall);
         }

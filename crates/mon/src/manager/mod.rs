@@ -151,7 +151,7 @@ impl Mon {
         self.committed.entities.get(&self.manager_name()).map(|entity| entity.key.clone())
     }
 
-    /// Makes the manager's entity where it is missing.
+    /// Makes the manager's entity where it is missing: at the start, and after an operator has removed it.
     pub(crate) fn ensure_manager_key(&mut self, wall: UTime) {
         let name = self.manager_name();
         if self.manager.0.is_empty() || self.next.entities.contains_key(&name) {

@@ -53,6 +53,18 @@ fn commands_of_the_manager_are_answered_and_others_are_not() {
     }
 }
 
+#[test]
+fn the_key_of_the_manager_is_made_anew_when_it_was_removed() {
+    let mut cluster = Cluster::new();
+    cluster.mon.set_manager(addr(6800));
+    cluster.pass(Duration::from_secs(1));
+    let first = cluster.mon.manager_key().expect("a key");
+    cluster.ok(r#"{"prefix":"auth rm","entity":"client.mgr.a"}"#);
+    assert_eq!(cluster.mon.manager_key(), None);
+    cluster.pass(Duration::from_secs(1));
+    assert!(cluster.mon.manager_key().is_some_and(|key| key != first));
+}
+
 /// A subscription to the manager map, from an epoch on.
 fn subscribe(start: u64) -> Event {
     let what = [("mgrmap".to_owned(), SubscribeItem { start, flags: 0 })].into();
