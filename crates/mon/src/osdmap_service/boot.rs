@@ -1,12 +1,18 @@
 //! OSDs that come up, tell that they live, and go down in order.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    time::Duration,
+};
 
 use messages::{MOSDAlive, MOSDBoot, MOSDMarkMeDown};
-use types::{Incremental, Instant, MapFlags, OsdMap, OsdState, OsdXInfo, UTime, WEIGHT_IN};
+use types::{Incremental, Instant, MapFlags, OsdId, OsdMap, OsdState, OsdXInfo, UTime, WEIGHT_IN};
 
 use super::failure::DownKind;
 use crate::{ConnId, Effect, Effects, Mon, ledger_keys, state::value};
+
+/// The cluster log hears of a refused OSD that often: it asks again every few seconds, and started anew at once.
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Mon {
     /// Marks an OSD up, and makes its place in the map when it is new.
@@ -22,7 +28,12 @@ impl Mon {
         let map = self.next.osdmap.clone();
         let known_uuid = map.osd_uuid.get(osd.0.max(0) as usize).copied().unwrap_or([0; 16]);
         if !(0..types::OSD_COUNT_MAX).contains(&osd.0) {
-            self.log_warn(wall, format!("osd.{osd} boots, but no OSD can have that id: refused"));
+            self.log_refusal(
+                now,
+                wall,
+                osd,
+                format!("osd.{osd} boots, but no OSD can have that id: refused"),
+            );
             return;
         }
         if known_uuid != [0; 16] && known_uuid != boot.uuid {
@@ -30,7 +41,7 @@ impl Mon {
                 "osd.{osd} boots with another uuid than the map's: refused; if its store was made anew, `ceph osd \
                  destroy {osd}` makes room for it"
             );
-            self.log_warn(wall, text);
+            self.log_refusal(now, wall, osd, text);
             return;
         }
         if map.has_flag(MapFlags::NOUP) || map.group_flags(osd).has(OsdState::NOUP) {
@@ -60,6 +71,16 @@ impl Mon {
         self.change_osdmap(wall, |map, inc| mark_up(map, inc, boot));
         self.put(ledger_keys::osd_metadata(osd), value(&metadata_of(boot)));
         self.log_info(wall, format!("osd.{osd} {} boot", boot.public_addrs));
+    }
+
+    /// Tells the cluster log that an OSD is not let in, unless it was told lately.
+    fn log_refusal(&mut self, now: Instant, wall: UTime, osd: OsdId, text: String) {
+        let told = &mut self.osds.refusals_told;
+        told.retain(|_, at| now.since(*at) < REFUSAL_LOG_INTERVAL);
+        if let Entry::Vacant(new) = told.entry(osd) {
+            new.insert(now);
+            self.log_warn(wall, text);
+        }
     }
 
     /// Makes `crush` the map's CRUSH map.

@@ -50,6 +50,8 @@ pub(crate) struct OsdService {
     failures: BTreeMap<OsdId, BTreeMap<OsdId, failure::Report>>,
     /// When an OSD that is up was last heard of; later than now for one that has not been since the monitor's start.
     last_report: BTreeMap<OsdId, Instant>,
+    /// When the cluster log heard of an OSD that is not let in.
+    refusals_told: BTreeMap<OsdId, Instant>,
     /// Since when an OSD is down, and may be marked out for it.
     down_since: BTreeMap<OsdId, Instant>,
     /// When the last OSDs were told to create PGs.

@@ -74,6 +74,25 @@ fn an_osd_with_another_uuid_is_refused() {
 }
 
 #[test]
+fn an_osd_that_is_refused_again_and_again_is_logged_once_a_minute() {
+    let mut cluster = Cluster::new();
+    cluster.boot_osd(0);
+    cluster.boot_osd(1);
+    let epoch = cluster.map().epoch;
+    let told = |cluster: &Cluster, osd: &str| {
+        cluster.mon.cluster_log().filter(|line| line.starts_with(&format!("{osd} boots with"))).count()
+    };
+    for _ in 0..24 {
+        cluster.pass(Duration::from_secs(5));
+        for osd in [0, 1] {
+            let boot = MOSDBoot { uuid: [99; 16], ..boot_message(osd, epoch) };
+            cluster.say(Cluster::osd_conn(osd), boot);
+        }
+    }
+    assert_eq!((told(&cluster, "osd.0"), told(&cluster, "osd.1")), (2, 2));
+}
+
+#[test]
 fn an_osd_cannot_speak_for_another() {
     let mut cluster = Cluster::with_rbd();
     let epoch = cluster.map().epoch;
