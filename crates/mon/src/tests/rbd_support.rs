@@ -120,13 +120,13 @@ impl World {
                 Ok(Bytes::new())
             }
             _ => {
-                let method = std::str::from_utf8(&op.data[3..3 + usize::from(op.params.u8_at(1))]).unwrap();
-                self.call(method, &request.oid)
+                let (method, input) = op.data[3..].split_at(usize::from(op.params.u8_at(1)));
+                self.call(std::str::from_utf8(method).unwrap(), &request.oid, input)
             }
         }
     }
 
-    fn call(&self, method: &str, oid: &str) -> Result<Bytes, Errno> {
+    fn call(&self, method: &str, oid: &str, input: &[u8]) -> Result<Bytes, Errno> {
         let name = oid.split_once('.').map_or("", |(_, name)| name);
         let is_there = self.images.contains(&name);
         let mirrored = (1..=self.mirrored).map(|n| format!("m{n:04}"));
@@ -135,6 +135,12 @@ impl World {
             "get_id" if is_there => Ok(bytes(&name.to_owned())),
             "mirror_image_list" | "dir_list" => {
                 Ok(bytes(&mirrored.map(|id| (id.clone(), id)).collect::<BTreeMap<_, _>>()))
+            }
+            "namespace_list" => {
+                let (after, max): (String, u64) = Decode::from_bytes(Bytes::copy_from_slice(input)).unwrap();
+                let kept = self.omaps.get(&(String::new(), oid.to_owned())).ok_or(Errno::ENOENT)?;
+                let names = kept.keys().filter(|name| **name > after).take(max as usize);
+                Ok(bytes(&names.cloned().collect::<Vec<String>>()))
             }
             "mirror_image_get" => Ok(bytes(&Mirrored { global: String::new(), state: 1, mode: 1 })),
             "get_snapcontext" if name.starts_with('m') => Ok(bytes(&(1u64, vec![SnapId(1)]))),
@@ -176,6 +182,12 @@ impl World {
         String::from_utf8(reply.output.to_vec()).unwrap()
     }
 
+    /// Makes these namespaces.
+    fn name_spaces(&mut self, names: impl IntoIterator<Item = String>) {
+        let at = (String::new(), "rbd_namespace".to_owned());
+        self.omaps.entry(at).or_default().extend(names.into_iter().map(|name| (name, Bytes::new())));
+    }
+
     fn tasks(&mut self) -> Vec<Value> {
         serde_json::from_str(&self.text(r#"{"prefix":"rbd task list"}"#)).unwrap()
     }
@@ -196,7 +208,7 @@ fn a_task_is_kept_until_it_is_done() {
     let at = (String::new(), "rbd_task".to_owned());
     assert!(world.omaps[&at].contains_key("0000000000000001"));
     let (run, args) = world.last_run();
-    assert_eq!(args.as_deref(), Some("flatten --pool rbd --image child"));
+    assert_eq!(args.as_deref(), Some("flatten --pool=rbd --image=child"));
     // A client that asks twice is told of the same task.
     let again: Value = serde_json::from_str(&world.text(FLATTEN)).unwrap();
     assert_eq!(again["id"], added["id"]);
@@ -214,7 +226,7 @@ fn a_task_is_kept_until_it_is_done() {
     world.cluster.mon.set_manager(addr(6800));
     world.pass(1);
     let (run, args) = world.last_run();
-    assert_eq!(args.as_deref(), Some("flatten --pool rbd --image child"));
+    assert_eq!(args.as_deref(), Some("flatten --pool=rbd --image=child"));
     let ended = |code, text: &str| Event::RunEnded { run, code, text: text.to_owned() };
     world.cluster.event(ended(Some(16), "rbd: flatten error: busy"));
     assert_eq!(world.tasks()[0]["retry_message"], "[errno 16] RBD image is busy (rbd: flatten error: busy)");
@@ -297,7 +309,7 @@ fn a_running_task_is_stopped_when_it_is_cancelled() {
     let mut world = World::new();
     world.text(r#"{"prefix":"rbd task add trash remove","image_id_spec":"rbd/t1"}"#);
     let (run, args) = world.last_run();
-    assert_eq!(args.as_deref(), Some("trash rm --pool rbd --image-id t1"));
+    assert_eq!(args.as_deref(), Some("trash rm --pool=rbd --image-id=t1"));
     let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
     world.text(&format!(r#"{{"prefix":"rbd task cancel","task_id":"{id}"}}"#));
     assert_eq!(world.last_run(), (run, None));
@@ -415,7 +427,7 @@ fn trash_is_purged_when_it_is_due() {
     assert_eq!(status["scheduled"][0]["pool_name"], "rbd");
     world.pass(600);
     let (run, args) = world.last_run();
-    assert_eq!(args.as_deref(), Some("trash purge --no-progress --pool rbd"));
+    assert_eq!(args.as_deref(), Some("trash purge --no-progress --pool=rbd"));
     let runs = world.cluster.runs.len();
     world.pass(600);
     assert_eq!(world.cluster.runs.len(), runs, "it still runs");
@@ -509,7 +521,7 @@ fn a_task_does_not_lead_out_of_where_it_is_kept() {
     world.pass(1);
     let ids: Vec<Value> = world.tasks().into_iter().map(|task| task["id"].clone()).collect();
     assert_eq!(ids, [u64::MAX.to_string()]);
-    assert_eq!(world.last_run().1.as_deref(), Some("rm --pool rbd --image plain"));
+    assert_eq!(world.last_run().1.as_deref(), Some("rm --pool=rbd --image=plain"));
     let added: Value = serde_json::from_str(&world.text(FLATTEN)).unwrap();
     assert_eq!(added["sequence"], 0, "the last number is taken");
 }
@@ -574,4 +586,17 @@ fn a_schedule_for_everything_is_answered_when_the_ledger_has_it() {
     let answers = world.cluster.managed.len();
     world.cluster.commit();
     assert_eq!(world.cluster.managed.len(), answers + 1);
+}
+
+#[test]
+fn names_that_clients_leave_are_no_options_of_rbd() {
+    let mut world = World::new();
+    world.name_spaces(["--log-file=/x", "a/b", "a@s", "a\n", "n"].map(str::to_owned));
+    world.text(r#"{"prefix":"rbd trash purge schedule add","level_spec":"rbd/","interval":"10m"}"#);
+    world.pass(661);
+    let purge = "trash purge --no-progress --pool=rbd";
+    let runs: Vec<String> = world.cluster.runs.iter().filter_map(|(_, args)| args.clone()).collect();
+    assert_eq!(runs, [purge.to_owned(), format!("{purge} --namespace=n")]);
+    let refused = world.ask(r#"{"prefix":"rbd task add remove","image_spec":"rbd/--log-file"}"#);
+    assert_eq!((refused.result, &*refused.status), (-22, "Invalid image spec: rbd/--log-file"));
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use codec::{Codec, Decode, DecodeError, Reader};
 use types::{Errno, PoolId, SnapId};
 
+use super::spec::is_plain;
 use crate::manager::objects::{NoInput, Place, Stop, UnreadObjects, View};
 
 /// Entries of one listing.
@@ -159,16 +160,19 @@ pub(super) fn migration(view: View<'_>, place: &Place, name: &str) -> Result<Opt
     }))
 }
 
+/// The namespaces of a pool that have names. Clients can leave any text there; what would be no name for `rbd` is left
+/// out.
 pub(super) fn namespaces(view: View<'_>, pool: PoolId) -> Result<Vec<String>, Stop> {
     let place = Place::new(pool, "");
     let mut all: Vec<String> = Vec::new();
+    let mut after = String::new();
     loop {
-        let after = all.last().cloned().unwrap_or_default();
         let page: Option<Vec<String>> =
             view.call(&place, "rbd_namespace", "namespace_list", &(after, LIST_MAX))?;
         let page = page.unwrap_or_default();
         let is_last = (page.len() as u64) < LIST_MAX;
-        all.extend(page);
+        after = page.last().cloned().unwrap_or_default();
+        all.extend(page.into_iter().filter(|name| is_plain(name)));
         if is_last {
             return Ok(all);
         }
@@ -196,10 +200,10 @@ fn pairs(
     }
 }
 
-/// Names of images by their ids.
+/// Names of images by their ids; those that are names for `rbd`, too.
 pub(super) fn names(view: View<'_>, place: &Place) -> Result<BTreeMap<String, String>, Stop> {
     let ids = pairs(view, place, "rbd_directory", "dir_list")?;
-    Ok(ids.into_iter().map(|(name, id)| (id, name)).collect())
+    Ok(ids.into_iter().filter(|(name, _)| is_plain(name)).map(|(name, id)| (id, name)).collect())
 }
 
 /// True where images are mirrored one by one.

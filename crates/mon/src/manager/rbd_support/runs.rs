@@ -73,13 +73,13 @@ impl Runs {
             Kind::MirrorSnapshot => &["mirror", "image", "snapshot"],
         };
         let mut args: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        args.extend(["--pool".to_owned(), pool.to_owned()]);
+        // Each is one word, as in a task's command.
+        args.push(format!("--pool={pool}"));
         if let Some(nspace) = level.nspace.filter(|nspace| !nspace.is_empty()) {
-            args.extend(["--namespace".to_owned(), nspace]);
+            args.push(format!("--namespace={nspace}"));
         }
         if level.image.is_some() {
-            let image = name.rsplit('/').next().unwrap_or_default();
-            args.extend(["--image".to_owned(), image.to_owned()]);
+            args.push(format!("--image={}", name.rsplit('/').next().unwrap_or_default()));
         }
         // What is due again while it waits or runs is done once.
         let runs = |purpose: &Purpose| matches!(purpose, Purpose::Scheduled(running) if *running == args);

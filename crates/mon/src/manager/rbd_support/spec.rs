@@ -13,6 +13,13 @@ fn invalid(text: String) -> Stop {
     Stop::Refused(Errno::EINVAL, text)
 }
 
+/// True for a name or an id that `rbd` takes as a whole: not for an option, for the end of a pool's or a namespace's
+/// name, or for the start of a snapshot's.
+pub(super) fn is_plain(name: &str) -> bool {
+    let is_special = |c: char| matches!(c, '/' | '@') || c.is_control();
+    !name.is_empty() && !name.starts_with('-') && !name.contains(is_special)
+}
+
 /// A pool, a namespace and the name or the id of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ImageSpec {
@@ -31,7 +38,7 @@ impl ImageSpec {
             [pool, nspace, image] if !nspace.is_empty() => (pool, nspace, image),
             _ => ("", "", ""),
         };
-        if pool.is_empty() || image.is_empty() || image.contains('@') {
+        if pool.is_empty() || !is_plain(image) || !(nspace.is_empty() || is_plain(nspace)) {
             return Err(invalid(format!("Invalid image spec: {text}")));
         }
         let (pool, nspace, image) = (pool.to_owned(), nspace.to_owned(), image.to_owned());
@@ -143,10 +150,10 @@ impl<'a> LevelSpec<'a> {
             Some((nspace, image)) => (Some(nspace), image),
             None => (None, rest),
         };
-        if image.contains(['/', '@']) {
+        let image = (!image.is_empty()).then_some(image);
+        if image.is_some_and(|image| !is_plain(image)) {
             return Err(unparsed());
         }
-        let image = (!image.is_empty()).then_some(image);
         if image.is_some() && levels == Levels::Namespaces {
             return Err(refused(format!("invalid name {text}: image level is not allowed")));
         }
@@ -255,7 +262,7 @@ mod tests {
         assert_eq!(parts("i"), spec("rbd", "", "rbd/i"));
         assert_eq!(parts("p/i"), spec("p", "", "p/i"));
         assert_eq!(parts("p/n/i"), spec("p", "n", "p/n/i"));
-        for bad in ["", "/i", "p//i", "p/", "i@s", "a/b/c/d"] {
+        for bad in ["", "/i", "p//i", "p/", "i@s", "a/b/c/d", "-i", "p/--i", "p/-n/i", "i\n"] {
             let text = format!("Invalid image spec: {bad}");
             assert_eq!(parts(bad), Err(Stop::Refused(Errno::EINVAL, text)));
         }

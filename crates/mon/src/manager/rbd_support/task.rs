@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 use types::UTime;
 
+use super::spec::is_plain;
 use crate::format::python_line;
 
 /// The object that keeps the tasks of a namespace.
@@ -167,17 +168,17 @@ impl Task {
     /// leave any task there, and the manager, which runs it, may do more than that client: the task must not lead out
     /// of the pool and namespace.
     pub(super) fn belongs(&self, pool: &str, nspace: &str, key: &str) -> bool {
-        // In an image's name, `rbd` takes these for the end of a pool's or a namespace's name, and the start of a
-        // snapshot's.
-        let is_plain = |name: &String| !name.contains(['/', '@']);
+        let is_whole = |name: &Option<String>| name.as_ref().is_none_or(|name| is_plain(name));
         self.refs.pool == pool
             && self.refs.nspace == nspace
-            && self.refs.image_name.as_ref().is_none_or(is_plain)
+            && is_whole(&self.refs.image_name)
+            && is_whole(&self.refs.image_id)
             && self.key() == key
     }
 
     /// The arguments with which `rbd` does the task. Names are given separately, so that none is taken for a part of
-    /// another.
+    /// another, and each as one word with its option: a word of its own may be taken for an option of Ceph's, wherever
+    /// it stands.
     pub(super) fn command(&self) -> Vec<String> {
         let words: &[&str] = match self.refs.action {
             Action::Flatten => &["flatten"],
@@ -188,7 +189,7 @@ impl Task {
             Action::MigrationAbort => &["migration", "abort"],
         };
         let mut out: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let mut option = |name: &str, value: &str| out.extend([name.to_owned(), value.to_owned()]);
+        let mut option = |name: &str, value: &str| out.push(format!("{name}={value}"));
         option("--pool", &self.refs.pool);
         if !self.refs.nspace.is_empty() {
             option("--namespace", &self.refs.nspace);
@@ -212,14 +213,22 @@ mod tests {
     fn tasks_are_kept_as_ceph_keeps_them() {
         let mut task = Task::from_text(KEPT).unwrap();
         assert_eq!((task.key().as_str(), task.to_text().as_str()), ("000000000000000A", KEPT));
-        assert_eq!(task.command().join(" "), "flatten --pool rbd --namespace n --image b");
+        assert_eq!(task.command().join(" "), "flatten --pool=rbd --namespace=n --image=b");
         task.retry_attempts = 1;
         task.retry_at = Some(UTime::new(1_795_326_875, 847_179_000));
         task.progress = Some(0.25);
         let more = r#""retry_attempts": 1, "retry_time": "2026-11-22T05:54:35.847179", "in_progress": true, "progress": 0.25}"#;
         assert!(task.to_text().ends_with(more), "{}", task.to_text());
         assert!(Task::from_text("{}").is_none() && Task::from_text(&KEPT.replace("flatten", "x")).is_none());
-        assert!(task.belongs("rbd", "n", "000000000000000A"));
+        let belongs = |task: &Task| task.belongs("rbd", "n", "000000000000000A");
+        assert!(belongs(&task));
+        for odd in ["--log-file=/x", "-i", "a/b", "a@s", "", "a\0"] {
+            let mut other = task.clone();
+            other.refs.image_name = Some(odd.to_owned());
+            assert!(!belongs(&other), "{odd:?}");
+            (other.refs.image_name, other.refs.image_id) = (None, Some(odd.to_owned()));
+            assert!(!belongs(&other), "{odd:?}");
+        }
         let mut asked = task.refs.clone();
         asked.image_id = None;
         assert!(task.refs.answers(&asked) && !asked.answers(&task.refs));
