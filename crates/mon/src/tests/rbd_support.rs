@@ -136,6 +136,7 @@ impl World {
             "mirror_image_list" | "dir_list" => {
                 Ok(bytes(&mirrored.map(|id| (id.clone(), id)).collect::<BTreeMap<_, _>>()))
             }
+            "dir_get_name" => Ok(Bytes::copy_from_slice(input)),
             "namespace_list" => {
                 let (after, max): (String, u64) = Decode::from_bytes(Bytes::copy_from_slice(input)).unwrap();
                 let kept = self.omaps.get(&(String::new(), oid.to_owned())).ok_or(Errno::ENOENT)?;
@@ -186,6 +187,12 @@ impl World {
     fn name_spaces(&mut self, names: impl IntoIterator<Item = String>) {
         let at = (String::new(), "rbd_namespace".to_owned());
         self.omaps.entry(at).or_default().extend(names.into_iter().map(|name| (name, Bytes::new())));
+    }
+
+    /// How many schedules of trash purges are known.
+    fn purge_schedules(&mut self) -> usize {
+        let listed = self.text(r#"{"prefix":"rbd trash purge schedule list"}"#);
+        serde_json::from_str::<Value>(&listed).unwrap().as_object().unwrap().len()
     }
 
     fn tasks(&mut self) -> Vec<Value> {
@@ -586,6 +593,44 @@ fn a_schedule_for_everything_is_answered_when_the_ledger_has_it() {
     let answers = world.cluster.managed.len();
     world.cluster.commit();
     assert_eq!(world.cluster.managed.len(), answers + 1);
+}
+
+#[test]
+fn namespaces_and_schedules_are_looked_through_up_to_a_limit() {
+    let mut world = World::new();
+    let names: Vec<String> = (0..10_000).map(|n| format!("n{n:05}")).collect();
+    let kept = Bytes::from(r#"[{"interval":"1d","start_time":null}]"#);
+    let keys = names.iter().map(|name| (format!("1/{name}"), kept.clone())).collect();
+    let at = (String::new(), "rbd_trash_purge_schedule".to_owned());
+    world.omaps.insert(at.clone(), keys);
+    world.name_spaces(names);
+    world.pass(61);
+    assert_eq!(world.purge_schedules(), 10_000);
+    // With one namespace more the pool is not looked at: what is known stays.
+    world.name_spaces(["one more".to_owned()]);
+    world.omaps.insert(at, BTreeMap::from([("1".to_owned(), kept)]));
+    world.pass(61);
+    assert_eq!(world.purge_schedules(), 10_000);
+}
+
+#[test]
+fn what_is_too_much_to_read_is_not_taken_in() {
+    let mut world = World::new();
+    let kept = |filler: usize| {
+        let text = format!(r#"[{{"interval":"1d","start_time":null}}]{}"#, " ".repeat(filler));
+        BTreeMap::from([("1".to_owned(), Bytes::from(text))])
+    };
+    let at = (String::new(), "rbd_trash_purge_schedule".to_owned());
+    for (filler, is_known) in [(60 << 10, true), (64 << 10, false), (17 << 20, false)] {
+        world.omaps.insert(at.clone(), kept(0));
+        world.pass(60);
+        assert_eq!(world.purge_schedules(), 1);
+        world.omaps.insert(at.clone(), kept(filler));
+        world.pass(60);
+        // An object that is too large is not looked at: what is known stays.
+        let expect = is_known || filler > 16 << 20;
+        assert_eq!(world.purge_schedules(), usize::from(expect), "{filler}");
+    }
 }
 
 #[test]

@@ -321,6 +321,10 @@ impl Command {
         let start = StartTime::parse(&self.text("start_time"))?;
         let mut schedule = schedules.get(&named.level).unwrap_or_default();
         match (verb, interval) {
+            ("add", Some(_)) if schedule.is_full() => {
+                let text = format!("Invalid level spec {text}: no more intervals fit into the schedule");
+                return Err(Stop::Refused(Errno::EINVAL, text));
+            }
             ("add", Some(interval)) => schedule.add(interval, start),
             (_, Some(interval)) => schedule.remove(interval, start),
             (_, None) => schedule = Schedule::default(),

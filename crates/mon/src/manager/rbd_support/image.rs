@@ -1,16 +1,22 @@
 //! What is looked up of images, as far as tasks and schedules need it. Formats: cls/rbd/cls_rbd_types.h; what
 //! follows the fields named here is skipped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use codec::{Codec, Decode, DecodeError, Reader};
 use types::{Errno, PoolId, SnapId};
 
 use super::spec::is_plain;
-use crate::manager::objects::{NoInput, Place, Stop, UnreadObjects, View};
+use crate::manager::objects::{ENTRIES_MAX, NoInput, Place, Stop, UnreadObjects, View};
 
 /// Entries of one listing.
 const LIST_MAX: u64 = 1024;
+
+/// Images of one namespace whose names are listed.
+const NAMES_MAX: usize = 100_000;
+
+/// Snapshots of an image among which the newest mirror snapshot is looked for: each costs a read, one after the other.
+const SNAPSHOTS_MAX: usize = 1_000;
 
 /// `ParentImageSpec`.
 #[derive(Codec)]
@@ -162,14 +168,18 @@ pub(super) fn migration(view: View<'_>, place: &Place, name: &str) -> Result<Opt
 
 /// The namespaces of a pool that have names. Clients can leave any text there; what would be no name for `rbd` is left
 /// out.
-pub(super) fn namespaces(view: View<'_>, pool: PoolId) -> Result<Vec<String>, Stop> {
+pub(super) fn namespaces(view: View<'_>, pool: PoolId) -> Result<BTreeSet<String>, Stop> {
+    const OID: &str = "rbd_namespace";
     let place = Place::new(pool, "");
-    let mut all: Vec<String> = Vec::new();
-    let mut after = String::new();
+    let mut all = BTreeSet::new();
+    let (mut listed, mut after) = (0, String::new());
     loop {
-        let page: Option<Vec<String>> =
-            view.call(&place, "rbd_namespace", "namespace_list", &(after, LIST_MAX))?;
+        let page: Option<Vec<String>> = view.call(&place, OID, "namespace_list", &(after, LIST_MAX))?;
         let page = page.unwrap_or_default();
+        listed += page.len();
+        if listed > ENTRIES_MAX {
+            return Err(Stop::too_many(OID, ENTRIES_MAX));
+        }
         let is_last = (page.len() as u64) < LIST_MAX;
         after = page.last().cloned().unwrap_or_default();
         all.extend(page.into_iter().filter(|name| is_plain(name)));
@@ -179,12 +189,13 @@ pub(super) fn namespaces(view: View<'_>, pool: PoolId) -> Result<Vec<String>, St
     }
 }
 
-/// Pages of a class method that lists pairs of texts.
+/// Pages of a class method that lists pairs of texts, `max` pairs at most.
 fn pairs(
     view: View<'_>,
     place: &Place,
     oid: &str,
     method: &'static str,
+    max: usize,
 ) -> Result<BTreeMap<String, String>, Stop> {
     let mut all: BTreeMap<String, String> = BTreeMap::new();
     let mut after = String::new();
@@ -194,16 +205,28 @@ fn pairs(
         let is_last = (page.len() as u64) < LIST_MAX;
         after = page.keys().next_back().cloned().unwrap_or_default();
         all.extend(page);
+        if all.len() > max {
+            return Err(Stop::too_many(oid, max));
+        }
         if is_last {
             return Ok(all);
         }
     }
 }
 
-/// Names of images by their ids; those that are names for `rbd`, too.
+/// The object that knows the images of a namespace.
+const DIRECTORY: &str = "rbd_directory";
+
+/// Names of images by their ids.
 pub(super) fn names(view: View<'_>, place: &Place) -> Result<BTreeMap<String, String>, Stop> {
-    let ids = pairs(view, place, "rbd_directory", "dir_list")?;
-    Ok(ids.into_iter().filter(|(name, _)| is_plain(name)).map(|(name, id)| (id, name)).collect())
+    let ids = pairs(view, place, DIRECTORY, "dir_list", NAMES_MAX)?;
+    Ok(ids.into_iter().map(|(name, id)| (id, name)).collect())
+}
+
+/// The name of an image, if it has one that is a name for `rbd`, too.
+pub(super) fn name_of(view: View<'_>, place: &Place, id: &str) -> Result<Option<String>, Stop> {
+    let name: Option<String> = view.call(place, DIRECTORY, "dir_get_name", &id.to_owned())?;
+    Ok(name.filter(|name| is_plain(name)))
 }
 
 /// True where images are mirrored one by one.
@@ -220,19 +243,11 @@ pub(super) fn is_mirrored_by_snapshots(view: View<'_>, place: &Place, id: &str) 
 
 /// Images that are mirrored by snapshots and that are primary here: names by ids.
 pub(super) fn mirrored_primaries(view: View<'_>, place: &Place) -> Result<BTreeMap<String, String>, Stop> {
-    let mirrored = pairs(view, place, "rbd_mirroring", "mirror_image_list")?;
+    let mirrored = pairs(view, place, "rbd_mirroring", "mirror_image_list", ENTRIES_MAX)?;
     let mut out = BTreeMap::new();
-    if mirrored.is_empty() {
-        return Ok(out);
-    }
-    let mut names = names(view, place)?;
     let mut missing = UnreadObjects::default();
     for id in mirrored.into_keys() {
-        let is_one = is_mirrored_by_snapshots(view, place, &id)
-            .and_then(|is_mirrored| Ok(is_mirrored && is_primary(view, place, &id)?));
-        if missing.pass(is_one)? == Some(true)
-            && let Some(name) = names.remove(&id)
-        {
+        if let Some(Some(name)) = missing.pass(name_of_primary(view, place, &id))? {
             out.insert(id, name);
         }
     }
@@ -240,12 +255,21 @@ pub(super) fn mirrored_primaries(view: View<'_>, place: &Place) -> Result<BTreeM
     Ok(out)
 }
 
+/// The name of an image that is mirrored by snapshots and primary here; none of others.
+fn name_of_primary(view: View<'_>, place: &Place, id: &str) -> Result<Option<String>, Stop> {
+    if is_mirrored_by_snapshots(view, place, id)? && is_primary(view, place, id)? {
+        name_of(view, place, id)
+    } else {
+        Ok(None)
+    }
+}
+
 /// What the newest mirror snapshot says.
 fn is_primary(view: View<'_>, place: &Place, id: &str) -> Result<bool, Stop> {
     let snapc: Option<(u64, Vec<SnapId>)> = view.call(place, header(id), "get_snapcontext", &NoInput)?;
     let mut snaps = snapc.map(|(_, snaps)| snaps).unwrap_or_default();
     snaps.sort_by_key(|snap| std::cmp::Reverse(snap.0));
-    for snap in snaps {
+    for snap in snaps.into_iter().take(SNAPSHOTS_MAX) {
         let kind: Option<SnapshotKind> = view.call(place, header(id), "snapshot_get", &snap)?;
         if let Some(SnapshotKind(Some(state))) = kind {
             return Ok(state == STATE_PRIMARY);

@@ -44,6 +44,9 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 /// Commands that wait for a pool; more are told to try again.
 const COMMANDS_MAX: usize = 1_000;
 
+/// The JSON of a task or a schedule that a pool keeps.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
 /// What the module could not read or write is tried again after that time.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -141,24 +144,29 @@ impl RbdSupport {
 
 /// Tasks that are kept in all namespaces of a pool.
 fn load(view: View<'_>, pool: PoolId) -> Result<Plan, Stop> {
-    let mut tasks = Vec::new();
-    let mut namespaces = image::namespaces(view, pool)?;
-    namespaces.insert(0, String::new());
     let mut missing = UnreadObjects::default();
-    let name = view.map.pool_name(pool).unwrap_or_default();
-    for nspace in namespaces {
-        let kept = missing.pass(view.omap(&Place::new(pool, &nspace), task::OID))?;
-        for (key, text) in kept.into_iter().flatten() {
-            match Task::from_text(&String::from_utf8_lossy(&text)) {
-                Some(task) if task.belongs(name, &nspace, &key) => tasks.push(task),
-                Some(_) => {
-                    tracing::error!("task {key:?} in pool {pool}, namespace {nspace:?} does not belong there")
-                }
-                None => tracing::error!("task {key:?} of pool {pool} cannot be read"),
-            }
-        }
+    let mut kept = Vec::new();
+    for nspace in std::iter::once(String::new()).chain(image::namespaces(view, pool)?) {
+        let found = missing.pass(view.omap(&Place::new(pool, &nspace), task::OID))?;
+        kept.extend(found.map(|found| (nspace, found)));
     }
     missing.end()?;
+    // Everything was read: from here on the work does not begin again.
+    let name = view.map.pool_name(pool).unwrap_or_default();
+    let mut tasks = Vec::new();
+    for (nspace, found) in &kept {
+        let mut others = Vec::new();
+        for (key, text) in found {
+            match Task::from_text(&String::from_utf8_lossy(text)) {
+                Some(task) if task.belongs(name, nspace, key) => tasks.push(task),
+                _ => others.push(key),
+            }
+        }
+        if let Some(key) = others.first() {
+            let (place, more) = (format!("pool {pool}, namespace {nspace:?}"), others.len() - 1);
+            tracing::error!("{place}: task {key:?} and {more} others cannot be read, or do not belong there");
+        }
+    }
     Ok(Plan::of(Change::Loaded(pool, tasks)))
 }
 

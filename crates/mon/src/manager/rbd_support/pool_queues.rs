@@ -9,11 +9,8 @@ use types::{Errno, PoolId, Token, UTime};
 use super::{RETRY_INTERVAL, Work, commands::Change};
 use crate::{
     Effect, Effects,
-    manager::objects::{ObjectRequest, ReadKey, Reads},
+    manager::objects::{ObjectRequest, READS_MAX, ReadKey, Reads},
 };
-
-/// Objects that a piece of work reads at a time.
-const READS_MAX: usize = 64;
 
 /// The pool whose queue it is; none for what concerns no pool.
 pub(super) type QueueId = Option<PoolId>;
@@ -80,7 +77,7 @@ impl PoolQueues {
     /// The queue of a pool; a new one begins with finding the tasks that the pool keeps.
     fn queue(&mut self, id: QueueId) -> &mut PoolQueue {
         self.by_pool.entry(id).or_insert_with(|| {
-            let load = id.map(|pool| Job { work: Work::Load(pool), reads: Reads::new() });
+            let load = id.map(|pool| Job { work: Work::Load(pool), reads: Reads::default() });
             PoolQueue { jobs: load.into_iter().collect(), ..PoolQueue::default() }
         })
     }
@@ -93,7 +90,7 @@ impl PoolQueues {
     }
 
     pub(super) fn enqueue(&mut self, work: Work) {
-        self.queue(work.queue()).jobs.push_back(Job { work, reads: Reads::new() });
+        self.queue(work.queue()).jobs.push_back(Job { work, reads: Reads::default() });
     }
 
     /// Queues a piece of work, unless the same work waits already.

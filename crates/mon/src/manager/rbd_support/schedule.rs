@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use types::{Errno, UTime};
 
+use super::TEXT_BYTES_MAX;
 use crate::manager::objects::Stop;
 
 const HOUR_MIN: u64 = 60;
@@ -14,6 +15,9 @@ const DAY_MIN: u64 = 24 * HOUR_MIN;
 /// The longest interval, a hundred years. Schedules are read from objects that clients write: a number without a limit
 /// would lead past the end of time, and back into the past from there.
 const INTERVAL_MAX_MIN: u64 = 36_500 * DAY_MIN;
+
+/// Intervals of one schedule: for each target the nearest of them is looked for.
+const INTERVALS_MAX: usize = 100;
 
 /// Minutes between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -135,6 +139,11 @@ impl Schedule {
         self.0.is_empty()
     }
 
+    /// True when no interval more can be added.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.len() >= INTERVALS_MAX
+    }
+
     pub(super) fn add(&mut self, interval: Interval, start: Option<StartTime>) {
         self.0.insert((interval, start));
     }
@@ -159,11 +168,17 @@ impl Schedule {
         self.0.iter().map(item).collect()
     }
 
-    /// Reads what is kept.
+    /// Reads what is kept, if it is not longer than a schedule can be.
     pub(super) fn from_text(text: &str) -> Option<Schedule> {
+        if text.len() > TEXT_BYTES_MAX {
+            return None;
+        }
         let Value::Array(items) = serde_json::from_str(text).ok()? else { return None };
         let mut schedule = Schedule::default();
         for item in items {
+            if schedule.is_full() {
+                return None;
+            }
             let start = item.get("start_time").and_then(Value::as_str).unwrap_or_default();
             schedule
                 .add(Interval::parse(item.get("interval")?.as_str()?).ok()?, StartTime::parse(start).ok()?);
@@ -208,6 +223,17 @@ mod tests {
         for bad in ["x", "25:00", "1", "10:00+x", "10:60"] {
             assert!(shown(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_schedule_has_a_hundred_intervals_at_most() {
+        let kept = |count: u64| {
+            let items: Vec<Value> = (1..=count).map(|m| json!({"interval": format!("{m}m")})).collect();
+            Schedule::from_text(&Value::from(items).to_string())
+        };
+        assert!(kept(99).is_some_and(|schedule| !schedule.is_full()));
+        assert!(kept(100).is_some_and(|schedule| schedule.is_full()));
+        assert_eq!(kept(101), None);
     }
 
     #[test]

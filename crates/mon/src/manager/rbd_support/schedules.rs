@@ -89,30 +89,37 @@ impl Schedules {
 
     /// Reads the schedules of a pool and what they are for.
     pub(super) fn look(&self, view: View<'_>, pool: PoolId) -> Result<Found, Stop> {
-        let kind = self.kind;
-        let (mut by_level, mut gone) = (ByLevel::new(), Vec::new());
-        let mut missing = UnreadObjects::default();
+        let (kind, oid) = (self.kind, self.kind.oid());
         let place = Place::new(pool, "");
-        for (id, text) in view.omap(&place, kind.oid())? {
-            // A client that may write into this pool has no say in another. Such a key may also have come with a copy
-            // of the other pool's objects.
-            if Level::pool_of(&id).is_some_and(|named| named != pool) {
-                tracing::debug!("{} of pool {pool}: {id} is another pool's", kind.oid());
-                continue;
-            }
-            let schedule = Schedule::from_text(&String::from_utf8_lossy(&text));
-            let Some(named) = missing.pass(NamedLevel::from_id(view, &id, kind.levels()))? else { continue };
-            match (named, schedule) {
-                (Some(named), Some(schedule)) => {
-                    by_level.insert(named.level, (named.name, schedule));
-                }
-                (None, _) => gone.push(id),
-                (Some(_), None) => tracing::error!("{} of pool {pool}: {id} cannot be read", kind.oid()),
-            }
+        let mut kept = view.omap(&place, oid)?;
+        // A client that may write into this pool has no say in another. Such a key may also have come with a copy of
+        // the other pool's objects.
+        kept.retain(|id, _| Level::pool_of(id).is_none_or(|named| named == pool));
+        let is_any = !kept.is_empty() || self.by_level.contains_key(&Level::default());
+        let namespaces = if is_any { image::namespaces(view, pool)? } else { BTreeSet::new() };
+        let mut missing = UnreadObjects::default();
+        let mut named = Vec::new();
+        for id in kept.keys() {
+            named.extend(missing.pass(NamedLevel::from_id(view, id, kind.levels(), &namespaces))?);
         }
         missing.end()?;
-        let is_any = !by_level.is_empty() || self.by_level.contains_key(&Level::default());
-        let targets = if is_any { look_for_targets(kind, view, pool)? } else { BTreeMap::new() };
+        let targets = if is_any { look_for_targets(kind, view, pool, namespaces)? } else { BTreeMap::new() };
+        // Everything was read: from here on the work does not begin again.
+        let (mut by_level, mut gone, mut unreadable) = (ByLevel::new(), Vec::new(), Vec::new());
+        for ((id, text), named) in kept.into_iter().zip(named) {
+            let Some(named) = named else {
+                gone.push(id);
+                continue;
+            };
+            match Schedule::from_text(&String::from_utf8_lossy(&text)) {
+                Some(schedule) => drop(by_level.insert(named.level, (named.name, schedule))),
+                None => unreadable.push(id),
+            }
+        }
+        if let Some(id) = unreadable.first() {
+            let others = unreadable.len() - 1;
+            tracing::error!("{oid} of pool {pool}: {id:?} and {others} others cannot be read");
+        }
         let stale = if gone.is_empty() { Vec::new() } else { vec![remove_omap(&place, kind.oid(), gone)] };
         Ok(Found { pool, by_level, targets, stale })
     }
@@ -243,13 +250,16 @@ impl Schedules {
 }
 
 /// What schedules of a pool may be for, with names.
-fn look_for_targets(kind: Kind, view: View<'_>, pool: PoolId) -> Result<BTreeMap<Level, String>, Stop> {
+fn look_for_targets(
+    kind: Kind,
+    view: View<'_>,
+    pool: PoolId,
+    namespaces: BTreeSet<String>,
+) -> Result<BTreeMap<Level, String>, Stop> {
     let mut targets = BTreeMap::new();
     let mut missing = UnreadObjects::default();
     let pool_name = view.map.pool_name(pool).unwrap_or_default();
-    let mut namespaces = image::namespaces(view, pool)?;
-    namespaces.insert(0, String::new());
-    for nspace in namespaces {
+    for nspace in std::iter::once(String::new()).chain(namespaces) {
         let level = Level { pool: Some(pool), nspace: Some(nspace.clone()), image: None };
         match kind {
             Kind::TrashPurge => {

@@ -1,6 +1,8 @@
 //! What commands name: images (`pool/namespace/image`) and levels of schedules (everything, a pool, a namespace,
 //! an image).
 
+use std::collections::BTreeSet;
+
 use types::{Errno, OsdMap, PoolId};
 
 use super::image;
@@ -177,7 +179,8 @@ impl NamedLevel {
         let mut level = Level { pool: Some(pool), ..Level::default() };
         let Some(nspace) = spec.nspace else { return Ok(NamedLevel { level, name: text.to_owned() }) };
         let place = Place::new(pool, nspace);
-        check_namespace(view, &place, levels).map_err(|stop| in_level(text, stop))?;
+        let known = if nspace.is_empty() { BTreeSet::new() } else { image::namespaces(view, pool)? };
+        check_namespace(view, &place, levels, &known).map_err(|stop| in_level(text, stop))?;
         level.nspace = Some(place.nspace.clone());
         let mut name = text.to_owned();
         if let Some(image_name) = spec.image {
@@ -194,8 +197,13 @@ impl NamedLevel {
         Ok(NamedLevel { level, name })
     }
 
-    /// Reads the key of a kept schedule; none if what it was for is gone.
-    pub(super) fn from_id(view: View<'_>, id: &str, levels: Levels) -> Result<Option<NamedLevel>, Stop> {
+    /// Reads the key of a kept schedule, of whose pool `known` has the namespaces; none if what it was for is gone.
+    pub(super) fn from_id(
+        view: View<'_>,
+        id: &str,
+        levels: Levels,
+        known: &BTreeSet<String>,
+    ) -> Result<Option<NamedLevel>, Stop> {
         let named = Level::pool_of(id).and_then(|pool| Some((pool, view.map.pool_name(pool)?)));
         let Some((pool, pool_name)) = named else { return Ok(None) };
         let mut parts = id.splitn(3, '/').skip(1);
@@ -206,7 +214,7 @@ impl NamedLevel {
             return Ok(Some(NamedLevel { level, name: format!("{pool_name}/") }));
         };
         let place = Place::new(pool, nspace);
-        match check_namespace(view, &place, levels) {
+        match check_namespace(view, &place, levels, known) {
             Err(Stop::Refused(..)) => return Ok(None),
             other => other?,
         }
@@ -216,12 +224,11 @@ impl NamedLevel {
             _ => format!("{pool_name}/{nspace}/"),
         };
         if let Some(id) = image {
-            let names = image::names(view, &place)?;
-            let Some(image_name) = names.get(id) else { return Ok(None) };
+            let Some(image_name) = image::name_of(view, &place, id)? else { return Ok(None) };
             if !image::is_mirrored_by_snapshots(view, &place, id)? {
                 return Ok(None);
             }
-            name.push_str(image_name);
+            name.push_str(&image_name);
         }
         Ok(Some(NamedLevel { level, name }))
     }
@@ -234,13 +241,18 @@ fn in_level(level: &str, stop: Stop) -> Stop {
     }
 }
 
-/// Refuses a namespace that is not there, or that is not mirrored image by image.
-fn check_namespace(view: View<'_>, place: &Place, levels: Levels) -> Result<(), Stop> {
-    let Place { pool, nspace } = place;
+/// Refuses a namespace that is not one of `known`, or that is not mirrored image by image.
+fn check_namespace(
+    view: View<'_>,
+    place: &Place,
+    levels: Levels,
+    known: &BTreeSet<String>,
+) -> Result<(), Stop> {
+    let nspace = &place.nspace;
     if nspace.is_empty() {
         return Ok(());
     }
-    if !image::namespaces(view, *pool)?.contains(nspace) {
+    if !known.contains(nspace) {
         return Err(invalid(format!("namespace {nspace} does not exist")));
     }
     if levels == Levels::MirroredImages && !image::is_mirrored_by_image(view, place)? {

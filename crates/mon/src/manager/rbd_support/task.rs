@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 use types::UTime;
 
-use super::spec::is_plain;
+use super::{TEXT_BYTES_MAX, spec::is_plain};
 use crate::format::python_line;
 
 /// The object that keeps the tasks of a namespace.
@@ -158,6 +158,9 @@ impl Task {
 
     /// Reads what is kept.
     pub(super) fn from_text(text: &str) -> Option<Task> {
+        if text.len() > TEXT_BYTES_MAX {
+            return None;
+        }
         let value: Value = serde_json::from_str(text).ok()?;
         let string = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
         let refs = Refs::from_value(value.get("refs")?)?;
@@ -229,6 +232,7 @@ mod tests {
             (other.refs.image_name, other.refs.image_id) = (None, Some(odd.to_owned()));
             assert!(!belongs(&other), "{odd:?}");
         }
+        assert!(Task::from_text(&KEPT.replace("Flattening", &"x".repeat(TEXT_BYTES_MAX))).is_none());
         let mut asked = task.refs.clone();
         asked.image_id = None;
         assert!(task.refs.answers(&asked) && !asked.answers(&task.refs));
