@@ -645,3 +645,48 @@ fn names_that_clients_leave_are_no_options_of_rbd() {
     let refused = world.ask(r#"{"prefix":"rbd task add remove","image_spec":"rbd/--log-file"}"#);
     assert_eq!((refused.result, &*refused.status), (-22, "Invalid image spec: rbd/--log-file"));
 }
+
+#[test]
+fn what_was_due_while_there_was_no_rbd_is_done_when_it_is_there() {
+    let mut world = World::new();
+    world.name_spaces(["n".to_owned()]);
+    world.text(r#"{"prefix":"rbd trash purge schedule add","level_spec":"rbd/","interval":"10m"}"#);
+    let fail = |world: &mut World, run| {
+        world.cluster.event(Event::RunFailed { run, text: "cannot run rbd: not found".to_owned() });
+    };
+    let end = |world: &mut World, run| {
+        world.cluster.event(Event::RunEnded { run, code: Some(0), text: String::new() });
+    };
+    let runs = |world: &World| world.cluster.runs.iter().map(|(run, _)| *run).collect::<Vec<_>>();
+    let wait_for = |world: &mut World, count| {
+        (0..600).for_each(|_| {
+            if runs(world).len() < count {
+                world.pass(1)
+            }
+        });
+        assert_eq!(runs(world).len(), count);
+    };
+    wait_for(&mut world, 2);
+    runs(&world).into_iter().for_each(|run| fail(&mut world, run));
+    // One of the two is tried at each look.
+    for count in [3, 4] {
+        world.pass(60);
+        assert_eq!(runs(&world).len(), count);
+        if count == 3 {
+            let last = world.last_run().0;
+            fail(&mut world, last);
+        }
+    }
+    for count in [5, 5] {
+        let last = world.last_run().0;
+        end(&mut world, last);
+        world.pass(60);
+        assert_eq!(runs(&world).len(), count);
+    }
+    // Nothing is done for a schedule that is gone.
+    wait_for(&mut world, 7);
+    runs(&world).into_iter().skip(5).for_each(|run| fail(&mut world, run));
+    world.text(r#"{"prefix":"rbd trash purge schedule remove","level_spec":"rbd/"}"#);
+    world.pass(120);
+    assert_eq!(runs(&world).len(), 7);
+}

@@ -186,6 +186,7 @@ impl Mon {
         self.rbd_support.queues.resume(wall);
         if self.rbd_support.looked_at.is_none_or(|at| now.since(at) >= LOOK_INTERVAL) {
             self.rbd_support.looked_at = Some(now);
+            self.rbd_support.resume_unstarted(Minute::of(wall));
             for kind in [Kind::TrashPurge, Kind::MirrorSnapshot] {
                 let global = self.module_option(kind.option()).and_then(Schedule::from_text);
                 self.rbd_support.schedules(kind).set_global(Minute::of(wall), global);

@@ -1,11 +1,12 @@
 //! Runs of `rbd`: one task at a time, and what is scheduled.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use types::{Errno, UTime};
 
 use super::{
-    Work,
+    RbdSupport, Work,
+    schedule::Minute,
     schedules::Kind,
     spec::Level,
     task::{self, Task},
@@ -29,8 +30,15 @@ const SCHEDULED_MAX: usize = 10;
 #[derive(Debug)]
 enum Purpose {
     Task,
-    /// Its arguments.
-    Scheduled(Vec<String>),
+    Scheduled(Scheduled),
+}
+
+/// A run of a schedule.
+#[derive(Debug)]
+struct Scheduled {
+    kind: Kind,
+    target: Level,
+    args: Vec<String>,
 }
 
 /// The runs of `rbd` that go on, and those that wait for their turn.
@@ -38,8 +46,12 @@ enum Purpose {
 pub(super) struct Runs {
     next: u64,
     running: BTreeMap<RunId, Purpose>,
-    /// Arguments of what is due and waits for its turn.
-    due: VecDeque<Vec<String>>,
+    /// What is due and waits for its turn.
+    due: VecDeque<Scheduled>,
+    /// All that waits for its turn or runs.
+    scheduled: BTreeSet<(Kind, Level)>,
+    /// What was due while `rbd` could not be started.
+    unstarted: BTreeSet<(Kind, Level)>,
     /// Why `rbd` could not be started when it was last tried.
     pub(super) obstacle: Option<String>,
 }
@@ -66,8 +78,12 @@ impl Runs {
         self.running.iter().find(|(_, purpose)| matches!(purpose, Purpose::Task)).map(|(id, _)| *id)
     }
 
-    /// Queues a run of what is due.
-    pub(super) fn schedule(&mut self, kind: Kind, pool: &str, level: Level, name: &str) {
+    /// Queues a run of what is due. What is due again while it waits or runs is done once.
+    pub(super) fn schedule(&mut self, kind: Kind, pool: &str, target: Level, name: &str) {
+        self.unstarted.remove(&(kind, target.clone()));
+        if !self.scheduled.insert((kind, target.clone())) {
+            return;
+        }
         let words: &[&str] = match kind {
             Kind::TrashPurge => &["trash", "purge", "--no-progress"],
             Kind::MirrorSnapshot => &["mirror", "image", "snapshot"],
@@ -75,16 +91,25 @@ impl Runs {
         let mut args: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         // Each is one word, as in a task's command.
         args.push(format!("--pool={pool}"));
-        if let Some(nspace) = level.nspace.filter(|nspace| !nspace.is_empty()) {
+        if let Some(nspace) = target.nspace.as_ref().filter(|nspace| !nspace.is_empty()) {
             args.push(format!("--namespace={nspace}"));
         }
-        if level.image.is_some() {
+        if target.image.is_some() {
             args.push(format!("--image={}", name.rsplit('/').next().unwrap_or_default()));
         }
-        // What is due again while it waits or runs is done once.
-        let runs = |purpose: &Purpose| matches!(purpose, Purpose::Scheduled(running) if *running == args);
-        if !self.due.contains(&args) && !self.running.values().any(runs) {
-            self.due.push_back(args);
+        self.due.push_back(Scheduled { kind, target, args });
+    }
+}
+
+impl RbdSupport {
+    /// What was due while `rbd` could not be started is due again: all of it once something has run, and one of it
+    /// before, which shows whether `rbd` is there by now.
+    pub(super) fn resume_unstarted(&mut self, now: Minute) {
+        while let Some((kind, target)) = self.runs.unstarted.pop_first() {
+            // Its schedule may be gone.
+            if self.schedules(kind).make_due(now, target) && self.runs.obstacle.is_some() {
+                return;
+            }
         }
     }
 }
@@ -105,8 +130,9 @@ impl Mon {
         }
         let is_scheduled = |purpose: &&Purpose| matches!(purpose, Purpose::Scheduled(_));
         while support.runs.running.values().filter(is_scheduled).count() < SCHEDULED_MAX {
-            let Some(args) = support.runs.due.pop_front() else { return };
-            support.runs.start(Purpose::Scheduled(args.clone()), args, effects);
+            let Some(run) = support.runs.due.pop_front() else { return };
+            let args = run.args.clone();
+            support.runs.start(Purpose::Scheduled(run), args, effects);
         }
     }
 
@@ -161,6 +187,10 @@ impl Mon {
 
     /// `rbd` could not be started.
     pub(crate) fn on_run_failed(&mut self, wall: UTime, run: RunId, text: String, effects: &mut Effects) {
+        let runs = &mut self.rbd_support.runs;
+        if let Some(Purpose::Scheduled(run)) = runs.running.get(&run) {
+            runs.unstarted.insert((run.kind, run.target.clone()));
+        }
         self.end_run(wall, run, Some(Errno::EIO), &text, effects);
         self.rbd_support.runs.obstacle = Some(text);
     }
@@ -168,10 +198,11 @@ impl Mon {
     fn end_run(&mut self, wall: UTime, run: RunId, errno: Option<Errno>, text: &str, effects: &mut Effects) {
         let Some(purpose) = self.rbd_support.runs.running.remove(&run) else { return };
         match purpose {
-            Purpose::Scheduled(args) => {
+            Purpose::Scheduled(run) => {
                 if errno.is_some() {
-                    tracing::warn!("rbd {}: {text}", args.join(" "));
+                    tracing::warn!("rbd {}: {text}", run.args.join(" "));
                 }
+                self.rbd_support.runs.scheduled.remove(&(run.kind, run.target));
             }
             Purpose::Task => self.on_task_ended(wall, errno, text),
         }

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// What is scheduled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     TrashPurge,
     MirrorSnapshot,
@@ -181,6 +181,16 @@ impl Schedules {
             out.push((target, name));
         }
         out
+    }
+
+    /// A target is due now, if a schedule still holds for it: then true.
+    pub(super) fn make_due(&mut self, now: Minute, target: Level) -> bool {
+        let is_scheduled = self.targets.contains_key(&target)
+            && target.nearest(|level| self.by_level.contains_key(level)).is_some();
+        if is_scheduled {
+            self.due.insert((now, target));
+        }
+        is_scheduled
     }
 
     /// The schedule of a level as it is.
