@@ -41,15 +41,21 @@ impl Mon {
 
     /// True for a peer that may run the command with these arguments.
     pub(crate) fn may_run(&self, peer: &Peer, row: &Row, args: &Args) -> bool {
+        self.may_run_with(peer, row, row.perm, args)
+    }
+
+    /// True for a peer that may run the command with these arguments where it takes these rights (`rwx`) instead of
+    /// the command's own.
+    pub(crate) fn may_run_with(&self, peer: &Peer, row: &Row, perm: &str, args: &Args) -> bool {
         let (entity, arguments) = (peer.name.to_string(), args.texts());
         let access = MonAccess {
             entity: &entity,
             service: row.module,
             command: row.prefix_text(),
             arguments: &arguments,
-            read: row.perm.contains('r'),
-            write: row.perm.contains('w'),
-            execute: row.perm.contains('x'),
+            read: perm.contains('r'),
+            write: perm.contains('w'),
+            execute: perm.contains('x'),
         };
         self.allows(peer, &access)
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use types::{EntityName, Errno, PoolId, SnapId};
 
 use super::cluster::{ADMIN, Cluster, addr};
-use crate::{Event, ObjectRequest, Peer, RunId};
+use crate::{ConnId, Event, ObjectRequest, Peer, RunId};
 
 /// A cluster whose pool has the images `child` (a clone), `plain` and, in the trash, the id `t1`.
 struct World {
@@ -689,4 +689,26 @@ fn what_was_due_while_there_was_no_rbd_is_done_when_it_is_there() {
     world.text(r#"{"prefix":"rbd trash purge schedule remove","level_spec":"rbd/"}"#);
     world.pass(120);
     assert_eq!(runs(&world).len(), 7);
+}
+
+#[test]
+fn the_right_to_read_the_monitor_cancels_no_task() {
+    let mut world = World::new();
+    let mut connect = |id, name: &str, caps: &str| {
+        let caps = format!(r#""caps":["mon","{caps}"]"#);
+        world.cluster.ok(&format!(r#"{{"prefix":"auth add","entity":"{name}",{caps}}}"#));
+        world.cluster.connect(ConnId(id), name);
+        ConnId(id)
+    };
+    let (reader, writer) = (connect(8, "client.r", "allow r"), connect(9, "client.w", "allow rw"));
+    world.text(FLATTEN);
+    let id = world.tasks()[0]["id"].as_str().unwrap().to_owned();
+    let cancel = format!(r#"{{"prefix":"rbd task cancel","task_id":"{id}"}}"#);
+    let answer = world.cluster.try_command(reader, &cancel, b"").unwrap();
+    assert_eq!((answer.result, &*answer.status), (-13, "access denied"));
+    world.serve();
+    assert_eq!(world.tasks()[0].get("canceled"), None);
+    world.cluster.try_command(writer, &cancel, b"");
+    world.serve();
+    assert_eq!(world.tasks()[0]["canceled"], true);
 }

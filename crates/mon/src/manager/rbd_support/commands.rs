@@ -26,6 +26,9 @@ use crate::{
     },
 };
 
+/// The command that changes something, although the right to read is enough for it.
+const CANCEL: &str = "rbd task cancel";
+
 macro_rules! rows {
     ($($sig:literal $perm:literal $help:literal)*) => {
         /// All answer later.
@@ -122,13 +125,21 @@ impl Plan {
 
 fn take(req: &mut Request<'_>) -> Reply {
     let Some(caller) = req.caller.cloned() else { return Reply::fail(Errno::EINVAL, "not here") };
+    let row = ROWS.iter().find(|row| row.prefix_text() == req.args.prefix());
+    // The right to read is enough at the manager, where capabilities must reach the task's pool, too. Those on the
+    // monitor know no pools: there it takes the right to write.
+    if matches!(caller, Caller::Mon { .. })
+        && req.args.prefix() == CANCEL
+        && !row.is_some_and(|row| req.mon.may_run_with(req.peer, row, "w", req.args))
+    {
+        return Reply::fail(Errno::EACCES, "access denied");
+    }
     // A caller that asks the monitor had its capabilities checked there.
     let caps = match &caller {
         Caller::Mon { .. } => "allow *".to_owned(),
         Caller::Manager { .. } => req.mon.caps_of(req.peer, "mgr"),
     };
     let caps = MgrCaps::parse(&caps).unwrap_or_default().at(req.peer.ip);
-    let row = ROWS.iter().find(|row| row.prefix_text() == req.args.prefix());
     let is_write = row.is_some_and(Row::is_change);
     let queue = queue_of(req.mon, req.args, is_write);
     req.mon.take_rbd_command(Command { caller, queue, args: req.args.clone(), caps, is_write })
@@ -141,7 +152,7 @@ fn queue_of(mon: &Mon, args: &Args, is_write: bool) -> QueueId {
     let pool = if prefix.starts_with("rbd task add ") {
         let spec = args.text("image_spec").or_else(|| args.text("image_id_spec"))?;
         ImageSpec::parse(&spec).ok()?.pool
-    } else if prefix == "rbd task cancel" {
+    } else if prefix == CANCEL {
         mon.rbd_support.tasks.by_id(&text("task_id"))?.refs.pool.clone()
     } else {
         let spec = text("level_spec");
