@@ -46,6 +46,11 @@ impl Args {
         }
     }
 
+    /// How long all of it is as JSON.
+    pub(crate) fn json_len(&self) -> usize {
+        serde_json::to_string(&self.0).map_or(usize::MAX, |text| text.len())
+    }
+
     /// The command's words.
     pub(crate) fn prefix(&self) -> &str {
         self.0.get("prefix").and_then(Value::as_str).unwrap_or_default()

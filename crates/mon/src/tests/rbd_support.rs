@@ -712,3 +712,12 @@ fn the_right_to_read_the_monitor_cancels_no_task() {
     world.serve();
     assert_eq!(world.tasks()[0]["canceled"], true);
 }
+
+#[test]
+fn a_command_that_is_too_long_does_not_wait() {
+    let mut world = World::new();
+    let refused = world.ask(&FLATTEN.replace("child", &"x".repeat(64 << 10)));
+    assert_eq!((refused.result, &*refused.status), (-7, "the command is too long"));
+    let padded = format!("{FLATTEN}{}", " ".repeat(64 << 10));
+    assert_eq!(world.cluster.refused(&padded).0, -7);
+}

@@ -7,7 +7,7 @@ use serde_json::Value;
 use types::{Errno, Instant, PoolId, UTime};
 
 use super::{
-    NOT_READY,
+    NOT_READY, TEXT_BYTES_MAX,
     add_task::{self, Wanted},
     perf::COUNTERS,
     pool_queues::QueueId,
@@ -125,6 +125,11 @@ impl Plan {
 
 fn take(req: &mut Request<'_>) -> Reply {
     let Some(caller) = req.caller.cloned() else { return Reply::fail(Errno::EINVAL, "not here") };
+    // It may wait for long, with many others.
+    let sent: usize = caller.cmd().iter().map(String::len).sum();
+    if sent.max(req.args.json_len()) > TEXT_BYTES_MAX {
+        return Reply::fail(Errno::E2BIG, "the command is too long");
+    }
     let row = ROWS.iter().find(|row| row.prefix_text() == req.args.prefix());
     // The right to read is enough at the manager, where capabilities must reach the task's pool, too. Those on the
     // monitor know no pools: there it takes the right to write.

@@ -44,7 +44,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 /// Commands that wait for a pool; more are told to try again.
 const COMMANDS_MAX: usize = 1_000;
 
-/// The JSON of a task or a schedule that a pool keeps.
+/// The JSON of a command that waits, and of a task or a schedule that a pool keeps.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// What the module could not read or write is tried again after that time.
