@@ -44,6 +44,12 @@ struct Batch {
     answers: Vec<Effect>,
 }
 
+/// The next state before a command.
+pub(crate) struct Checkpoint {
+    next: State,
+    ops: BTreeMap<String, Option<Bytes>>,
+}
+
 /// The state machine of one monitor; see the crate's page.
 #[derive(Debug)]
 pub struct Mon {
@@ -307,6 +313,17 @@ impl Mon {
     pub(crate) fn put(&mut self, key: String, value: Option<Bytes>) {
         self.next.apply(&key, value.as_ref()).expect("the monitor wrote what it reads");
         self.queued.ops.insert(key, value);
+    }
+
+    /// What [`Mon::roll_back`] goes back to.
+    pub(crate) fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { next: self.next.clone(), ops: self.queued.ops.clone() }
+    }
+
+    /// Takes back what was changed since the checkpoint, within one event: nothing of it was proposed.
+    pub(crate) fn roll_back(&mut self, before: Checkpoint) {
+        self.next = before.next;
+        self.queued.ops = before.ops;
     }
 
     /// Changes a configuration key; those of the configuration database are options.

@@ -357,7 +357,7 @@ impl Mon {
     }
 
     /// Runs a command that its sender may run and whose arguments fit. If the OSD map could not be changed as the
-    /// command wanted, the answer is an error, whatever the command itself answered.
+    /// command wanted, the answer is an error, whatever the command itself answered, and nothing is changed.
     pub(crate) fn run_row(
         &mut self,
         row: &Row,
@@ -369,9 +369,15 @@ impl Mon {
     ) -> Reply {
         // A refusal of some other change is not this command's.
         self.osds.take_refused();
+        let before = row.is_change().then(|| self.checkpoint());
         let reply = (row.run)(&mut Request { mon: self, wall, peer, args, input, caller });
         match self.osds.take_refused() {
-            Some(why) => Reply::fail(Errno::EINVAL, why.to_string()),
+            Some(why) => {
+                if let Some(before) = before {
+                    self.roll_back(before);
+                }
+                Reply::fail(Errno::EINVAL, why.to_string())
+            }
             None => reply,
         }
     }

@@ -1,9 +1,11 @@
 //! What operators say of single OSDs, nodes and keys.
 
+use std::time::Duration;
+
 use super::cluster::{Cluster, boot_message};
 use messages::{MOSDBoot, MPGStats, PeerPing};
 use serde_json::json;
-use types::{EntityName, OsdId, OsdState, WEIGHT_IN};
+use types::{EntityName, OSD_COUNT_MAX, OsdId, OsdState, WEIGHT_IN};
 
 #[test]
 fn flags_of_nodes_and_classes_hold_for_what_is_below() {
@@ -94,6 +96,24 @@ fn a_new_osd_brings_its_secrets_and_takes_them_along() {
     cluster.ok(&passphrase);
     cluster.ok(r#"{"prefix":"osd purge-new","id":7,"yes_i_really_mean_it":true}"#);
     assert_eq!((cluster.refused(&lockbox).0, cluster.refused(&passphrase).0), (-2, -2));
+}
+
+#[test]
+fn a_new_osd_for_which_there_is_no_id_leaves_no_key() {
+    let mut cluster = Cluster::new();
+    let wall = cluster.wall();
+    cluster.mon.change_osdmap(wall, |_, inc| {
+        inc.new_max_osd = Some(OSD_COUNT_MAX);
+        inc.new_state = (0..OSD_COUNT_MAX).map(|id| (OsdId(id), OsdState::EXISTS)).collect();
+    });
+    cluster.pass(Duration::from_secs(1));
+    let epoch = cluster.map().epoch;
+    let new = r#"{"prefix":"osd new","uuid":"1111111a-1111-1111-1111-111111111111"}"#;
+    let secrets = br#"{"cephx_secret":"AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA=="}"#;
+    let ack = cluster.try_command(super::cluster::ADMIN, new, secrets).unwrap();
+    assert_eq!((ack.result, &*ack.status), (-22, "max_osd 100001 is not allowed"));
+    assert_eq!(cluster.refused(r#"{"prefix":"auth get","entity":"osd.100000"}"#).0, -2);
+    assert_eq!(cluster.map().epoch, epoch);
 }
 
 #[test]
