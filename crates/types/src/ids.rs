@@ -66,6 +66,8 @@ impl SnapId {
     pub const HEAD: SnapId = SnapId(u64::MAX - 1);
     /// `CEPH_SNAPDIR`: all snapshots of an object, as list-snaps asks for them.
     pub const DIR: SnapId = SnapId(u64::MAX);
+    /// `CEPH_MAXSNAP`: the highest number that a snapshot can have.
+    pub const MAX: SnapId = SnapId(u64::MAX - 2);
 }
 
 impl fmt::Display for SnapId {

@@ -169,6 +169,21 @@ fn writers_with_old_snapshots_can_ask_to_be_refused() {
     assert_eq!(bench.result(vec![extent(OpCode::WRITEFULL, 0, "z")]), -22);
 }
 
+/// As the newest snapshot that the object knows, the head's number would hide all that follow.
+#[test]
+fn writers_whose_newest_snapshot_is_none_are_refused() {
+    let mut bench = Bench::new();
+    bench.put("x");
+    for seq in [SnapId::HEAD, SnapId::DIR] {
+        bench.snapc = types::SnapContext { seq, snaps: vec![SnapId(1)] };
+        assert_eq!(bench.result(vec![extent(OpCode::WRITEFULL, 0, "y")]), -22);
+    }
+    // Ceph lets a number 0 pass.
+    bench.snapc = types::SnapContext { seq: SnapId(1), snaps: vec![SnapId(1), SnapId(0)] };
+    bench.put("y");
+    assert_eq!((bench.read_at(SnapId(1)).unwrap(), bench.total.clones), ("x".into(), 1));
+}
+
 #[test]
 fn unknown_ops_are_not_supported() {
     let mut bench = Bench::new();
