@@ -105,7 +105,7 @@ impl Run<'_, '_> {
         if truncation.seq > known {
             // The truncation is still on its way.
             if self.view.exists() {
-                self.view.truncate(truncation.size)?;
+                self.view.resize(truncation.size)?;
             }
             self.note_truncation(truncation);
         }

@@ -86,6 +86,17 @@ fn copies_can_be_of_a_snapshot_and_of_a_version() {
 }
 
 #[test]
+fn the_largest_object_can_be_copied() {
+    let mut bench = Bench::new();
+    let max = 128 << 20;
+    let request = bench.request("s", SnapId::HEAD, vec![extent(OpCode::WRITE, max - 1, "x")]);
+    bench.execute(&request).unwrap();
+    assert_eq!(bench.result(vec![copy_from("s", SnapId::HEAD, 0)]), 0);
+    let done = bench.run(vec![range(OpCode::READ, max - 2, 10)]).unwrap();
+    assert_eq!(done.ops[0].data, "\0x");
+}
+
+#[test]
 fn copies_of_nothing_are_refused() {
     let mut bench = Bench::new();
     assert_eq!(bench.result(vec![copy_from("s", SnapId::HEAD, 0)]), Errno::ENOENT.negated());

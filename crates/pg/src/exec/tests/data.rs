@@ -103,6 +103,11 @@ fn truncations_and_writes_pass_each_other() {
     // A reader that knows of a newer one sees no further.
     let done = bench.run(vec![truncated(range(OpCode::READ, 0, 4), 3, 2)]).unwrap();
     assert_eq!(done.ops[0].data, "0x");
+    // A write may know of one to the largest size.
+    let max = 128 << 20;
+    assert_eq!(bench.result(vec![truncated(extent(OpCode::WRITE, 0, "y"), 4, max + 1)]), -27);
+    assert_eq!(bench.result(vec![truncated(extent(OpCode::WRITE, 0, "y"), 4, max)]), 0);
+    assert_eq!(size_of(&mut bench), Some(max));
 }
 
 #[test]

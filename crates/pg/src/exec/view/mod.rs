@@ -327,7 +327,7 @@ impl<'a> View<'a> {
                     self.check_range(offset, data.len() as u64)?;
                     self.place(offset, data)?;
                 }
-                Mutation::Truncate { size } => self.truncate(size)?,
+                Mutation::Truncate { size } => self.resize(size)?,
                 Mutation::SetXattrs(xattrs) => {
                     xattrs.into_iter().for_each(|(name, value)| self.put_xattr(&name, value));
                 }
@@ -470,6 +470,16 @@ impl<'a> View<'a> {
             self.cut(size)?;
         }
         self.place(0, data)
+    }
+
+    /// Sets the size to one that an object may have. A truncation that a client asks for may not even be to the largest
+    /// size.
+    pub(super) fn resize(&mut self, size: u64) -> Result<(), Stop> {
+        if size > OBJECT_BYTES_MAX {
+            return Err(Errno::EFBIG.into());
+        }
+        self.make_exist();
+        self.cut(size)
     }
 
     /// Sets the size; the caller checked it.
