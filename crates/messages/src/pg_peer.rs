@@ -5,7 +5,7 @@ use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 use types::{
     ChunkMap, EVersion, Epoch, HObject, IntervalSet, LogEntry, Missing, ObjectVersions, OsdId, PgId, PgInfo,
-    PgInterval, PgTotals, ScrubHistory, Transaction,
+    PgInterval, PgTotals, ScrubHistory, Transaction, UTime,
 };
 
 use crate::{
@@ -383,6 +383,8 @@ pub struct MPgCopyData {
     pub elsewhere: Option<HObject>,
     /// Parts of the contents that are to be asked of other objects, by their offset in bytes.
     pub missing: ChunkMap,
+    /// Its last change, by the writer's clock; none without an object, and from an OSD of before version 4.
+    pub mtime: Option<UTime>,
 }
 
 #[derive(Codec)]
@@ -412,6 +414,7 @@ impl Body for MPgCopyData {
         encode_txn(&self.txn, &mut out, raw);
         self.elsewhere.encode(&mut out, Features::PACIFIC);
         self.missing.encode(&mut out, Features::PACIFIC);
+        self.mtime.encode(&mut out, Features::PACIFIC);
         raw.front = out.into();
     }
 
@@ -422,6 +425,7 @@ impl Body for MPgCopyData {
         let txn = decode_txn(&mut reader, &raw)?;
         let elsewhere = if raw.version >= 2 { Decode::decode(&mut reader)? } else { None };
         let missing = if raw.version >= 3 { Decode::decode(&mut reader)? } else { ChunkMap::new() };
+        let mtime = if raw.version >= 4 { Decode::decode(&mut reader)? } else { None };
         Ok(MPgCopyData {
             pgid,
             epoch,
@@ -433,6 +437,7 @@ impl Body for MPgCopyData {
             txn,
             elsewhere,
             missing,
+            mtime,
         })
     }
 }

@@ -195,7 +195,7 @@ messages! {
     /// Primary to another PG's primary: I copy this object.
     MPgCopyGet = 0x801a, v 1/1, prio 63;
     /// Its contents.
-    MPgCopyData = 0x801b, v 3/1, prio 63;
+    MPgCopyData = 0x801b, v 4/1, prio 63;
     /// Primary to another PG's primary: a client asks this of an object that is redirected.
     MPgProxyOp = 0x801c, v 1/1, prio 63;
     /// Its answer.

@@ -2,7 +2,9 @@ use std::{fs, path::PathBuf};
 
 use bytes::Bytes;
 
-use crate::{MOSDOp, MOSDOpReply, MPgProxyOp, MPgProxyReply, Message, OpCode, OpParams, OsdOp, RawMessage};
+use crate::{
+    MOSDOp, MOSDOpReply, MPgCopyData, MPgProxyOp, MPgProxyReply, Message, OpCode, OpParams, OsdOp, RawMessage,
+};
 
 /// Decodes and re-encodes a captured message and compares the bytes.
 fn round_trip(kind: u16, version: u16, compat: u16, front: Bytes, data: Bytes) -> Message {
@@ -202,4 +204,29 @@ fn requests_that_are_passed_on_round_trip() {
             assert!(Message::decode(cut).is_err(), "{end} of {}", raw.front.len());
         }
     }
+}
+
+#[test]
+fn copies_are_read_from_osds_that_do_not_say_when_the_object_was_changed() {
+    use types::{CollId, Epoch, PgId, PoolId, Transaction, UTime};
+    let pgid = PgId::new(PoolId(1), 3);
+    let sent = MPgCopyData {
+        pgid,
+        epoch: Epoch(9),
+        id: 7,
+        result: 0,
+        user_version: 4,
+        truncate_seq: 2,
+        truncate_size: 100,
+        txn: Transaction::new(CollId::pg(pgid)),
+        elsewhere: None,
+        missing: Default::default(),
+        mtime: Some(UTime::new(77, 1)),
+    };
+    let raw = received(sent.clone().into());
+    assert!(matches!(Message::decode(raw.clone()), Ok(Message::MPgCopyData(back)) if *back == sent));
+    // A presence byte and two numbers.
+    let older = RawMessage { version: 3, front: raw.front.slice(..raw.front.len() - 9), ..raw };
+    let expected = MPgCopyData { mtime: None, ..sent };
+    assert!(matches!(Message::decode(older), Ok(Message::MPgCopyData(back)) if *back == expected));
 }

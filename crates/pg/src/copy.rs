@@ -170,6 +170,7 @@ pub(crate) fn nothing(asker: PgId, id: u64, ctx: &Ctx<'_>) -> MPgCopyData {
         txn: Transaction::new(CollId::pg(asker)),
         elsewhere: None,
         missing: ChunkMap::new(),
+        mtime: None,
     }
 }
 

@@ -65,10 +65,9 @@ impl Run<'_, '_> {
             _ => {}
         }
         self.view.become_copy(copied)?;
-        let info = &mut self.view.info;
-        (info.truncate_seq, info.truncate_size) =
-            truncation.unwrap_or((copied.truncate_seq, copied.truncate_size));
-        info.user_version = copied.user_version;
+        if let Some(truncation) = truncation {
+            (self.view.info.truncate_seq, self.view.info.truncate_size) = truncation;
+        }
         Ok(Output::default())
     }
 }
@@ -207,6 +206,7 @@ pub(crate) fn copy_out(
     data.txn.push(&head, Mutation::Truncate { size: meta.size });
     data.result = 0;
     data.user_version = info.user_version;
+    data.mtime = Some(info.mtime);
     (data.truncate_seq, data.truncate_size) = (info.truncate_seq, info.truncate_size);
     Ok(())
 }

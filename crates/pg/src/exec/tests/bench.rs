@@ -102,6 +102,7 @@ pub(super) fn copy_data(coll: CollId) -> MPgCopyData {
         txn: Transaction::new(coll),
         elsewhere: None,
         missing: Default::default(),
+        mtime: None,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Copies of objects.
 
 use bytes::Bytes;
-use codec::{Encode, Features};
-use messages::{ObjectLocator, OpCode, OpParams, OsdOp};
-use types::{Errno, SnapId};
+use codec::{Decode, Encode, Features};
+use messages::{MOSDOp, ObjectLocator, OpCode, OpParams, OsdOp};
+use types::{Errno, SnapId, UTime};
 
 use super::bench::{Bench, POOL, encoded, entries, extent, plain, range, step, watch, xattr};
 
@@ -43,6 +43,32 @@ fn copies_have_the_contents_and_the_version() {
     assert!(done.ops[0].data.starts_with(b"begin\0") && done.ops[0].data.ends_with(b"\0end"));
     assert_eq!(done.ops[1].data, entries(&[("k", "v")]).to_bytes(Features::default()));
     assert_eq!(done.ops[2].data, "head");
+}
+
+#[test]
+fn copies_were_changed_when_their_source_was() {
+    let (then, now) = (UTime::new(77, 1), UTime::new(99, 0));
+    let mut bench = Bench::new();
+    let make = bench.request("s", SnapId::HEAD, vec![extent(OpCode::WRITE, 0, "x")]);
+    bench.execute(&MOSDOp { mtime: then, ..make }).unwrap();
+    let mut mtime_of = |ops: Vec<OsdOp>| {
+        let request = bench.request("o", SnapId::HEAD, ops);
+        bench.execute(&MOSDOp { mtime: now, ..request }).unwrap();
+        let done = bench.run(vec![plain(OpCode::STAT)]).unwrap();
+        <(u64, UTime)>::from_bytes(done.ops[0].data.clone()).unwrap().1
+    };
+    assert_eq!(mtime_of(vec![copy_from("s", SnapId::HEAD, 0)]), then);
+    assert_eq!(mtime_of(vec![extent(OpCode::WRITE, 0, "y")]), now);
+    // As in Ceph, whatever else the request does.
+    assert_eq!(mtime_of(vec![copy_from("s", SnapId::HEAD, 0), extent(OpCode::WRITE, 0, "y")]), then);
+    // Of an OSD that does not say it.
+    let mut copied = bench.ctx.copied.remove(&0).unwrap();
+    copied.mtime = None;
+    bench.ctx.copied.insert(0, copied);
+    let request = bench.request("o", SnapId::HEAD, vec![copy_from("s", SnapId::HEAD, 0)]);
+    bench.execute(&MOSDOp { mtime: now, ..request }).unwrap();
+    let done = bench.run(vec![plain(OpCode::STAT)]).unwrap();
+    assert_eq!(<(u64, UTime)>::from_bytes(done.ops[0].data.clone()).unwrap().1, now);
 }
 
 #[test]

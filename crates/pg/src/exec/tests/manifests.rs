@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
-use messages::{ObjectLocator, OpCode, OpParams, OsdOp, op_flag, osd_flag};
+use messages::{MOSDOp, ObjectLocator, OpCode, OpParams, OsdOp, op_flag, osd_flag};
 use store::ObjectStore;
-use types::{Errno, HObject, ObjectManifest, PoolId, SnapId, object_hash};
+use types::{Errno, HObject, ObjectManifest, PoolId, SnapId, UTime, object_hash};
 
-use super::bench::{Bench, POOL, extent, plain, range, snap, step, watch, xattr};
+use super::bench::{Bench, POOL, extent, plain, range, snap, step, truncated, watch, xattr};
 use crate::exec::{Blocked, INFO_XATTR, ObjectInfo, execute, object_info::Manifest};
 
 const OTHER: PoolId = PoolId(7);
@@ -117,19 +117,22 @@ fn a_reference_is_asked_for_first_and_given_back() {
 #[test]
 fn a_promoted_redirect_is_an_object_of_its_own() {
     let mut bench = Bench::new();
-    let content = bench.request("s", SnapId::HEAD, vec![extent(OpCode::WRITEFULL, 0, "there")]);
-    bench.execute(&content).unwrap();
-    let own = bench.request("s", SnapId::HEAD, vec![xattr(OpCode::SETXATTR, "x", "its")]);
-    bench.execute(&own).unwrap();
+    let ops = vec![truncated(extent(OpCode::WRITE, 0, "there"), 3, 9), xattr(OpCode::SETXATTR, "x", "its")];
+    let content = MOSDOp { mtime: UTime::new(77, 1), ..bench.request("s", SnapId::HEAD, ops) };
+    let version = bench.execute(&content).unwrap().user_version;
     bench.put("data");
     for (name, value) in [("x", "mine"), ("y", "mine")] {
         assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, name, value)]), 0);
     }
     bench.ctx.asked.insert(0, 0);
     assert_eq!(bench.result(vec![set_redirect(POOL, "s", op_flag::WITH_REFERENCE)]), 0);
-    let done = bench.run(vec![plain(OpCode::TIER_PROMOTE)]).unwrap();
+    let promote = bench.request("o", SnapId::HEAD, vec![plain(OpCode::TIER_PROMOTE)]);
+    let done = bench.execute(&MOSDOp { mtime: UTime::new(99, 0), ..promote }).unwrap();
     assert_eq!((done.result, done.given_back.len()), (0, 1));
     assert_eq!(bench.read().unwrap(), "there");
+    let now = info(&bench);
+    assert_eq!((now.user_version, now.mtime), (version, UTime::new(77, 1)));
+    assert_eq!((now.truncate_seq, now.truncate_size), (3, 9));
     let value = |bench: &mut Bench, name| {
         bench.run(vec![xattr(OpCode::GETXATTR, name, "")]).unwrap().ops[0].data.clone()
     };

@@ -87,6 +87,8 @@ pub(super) struct View<'a> {
     output_bytes: u64,
     /// Something counts as a change, though the contents are the same.
     is_touched: bool,
+    /// The mtime came with a copy: the client's clock does not count.
+    has_copied_mtime: bool,
     /// Watchers that lost the object.
     disconnected: Vec<(u64, u64)>,
     /// Objects that this one does not refer to any more.
@@ -176,6 +178,7 @@ impl<'a> View<'a> {
             staged_bytes: 0,
             output_bytes: 0,
             is_touched: false,
+            has_copied_mtime: false,
             disconnected: Vec::new(),
             given_back: Vec::new(),
             taken: BTreeMap::new(),
@@ -318,7 +321,7 @@ impl<'a> View<'a> {
         self.mutations = vec![Mutation::Remove, Mutation::Touch];
     }
 
-    /// Takes over another object's contents; watchers stay.
+    /// Takes over another object's contents, and what is known of its changes; watchers stay.
     pub(super) fn become_copy(&mut self, copied: &MPgCopyData) -> Result<(), Stop> {
         self.begin_anew();
         for mutation in copy::mutations(copied) {
@@ -335,6 +338,11 @@ impl<'a> View<'a> {
                 Mutation::OmapSet(entries) => self.put_omap(entries.into_iter().collect()),
                 _ => return Err(Errno::EIO.into()),
             }
+        }
+        self.info.user_version = copied.user_version;
+        (self.info.truncate_seq, self.info.truncate_size) = (copied.truncate_seq, copied.truncate_size);
+        if let Some(mtime) = copied.mtime {
+            (self.info.mtime, self.has_copied_mtime) = (mtime, true);
         }
         Ok(())
     }

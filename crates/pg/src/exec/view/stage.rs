@@ -65,8 +65,11 @@ impl View<'_> {
         mut self,
         ctx: &OpContext,
         snapc: &SnapContext,
-        change: Change,
+        mut change: Change,
     ) -> (Staged, u64) {
+        if self.has_copied_mtime {
+            change.mtime = UTime::default();
+        }
         let txn = Transaction::new(self.coll);
         let log = Vec::with_capacity(1);
         let mut stage = Stage { txn, log, delta: Delta::default(), at: ctx.next_version };
