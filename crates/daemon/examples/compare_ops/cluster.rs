@@ -14,7 +14,7 @@ use client::{Request, Response};
 use codec::{Codec, Decode, Encode, Features, Reader};
 use daemon::{CephConf, ClientRunner};
 use messages::{MWatchNotify, OpCode, OpParams, OsdOp, osd_flag};
-use types::{EntityName, EntityType, HObject, PgPool, PoolFlags, PoolId, SnapId};
+use types::{EntityName, EntityType, HObject, PgPool, PoolFlags, PoolId, SnapId, UTime};
 
 use crate::plan::{Kind, Listing, Planned, Start, Step};
 
@@ -63,6 +63,8 @@ pub(crate) struct Cluster {
     base_cookie: u64,
     /// The notification that came last.
     notify_id: u64,
+    /// When this run's requests were sent.
+    sent: Vec<UTime>,
 }
 
 impl Cluster {
@@ -85,9 +87,10 @@ impl Cluster {
             }
             runner.wait()?;
         };
-        let (kind, versions) = (kind.clone(), BTreeMap::new());
+        let (kind, versions, sent) = (kind.clone(), BTreeMap::new(), Vec::new());
+        let (base, base_snap, base_cookie, notify_id) = (0, 0, 0, 0);
         let mut cluster =
-            Cluster { runner, kind, pool, versions, base: 0, base_snap: 0, base_cookie: 0, notify_id: 0 };
+            Cluster { runner, kind, pool, versions, base, base_snap, base_cookie, notify_id, sent };
         if cluster.kind == Kind::Full {
             cluster.fill()?;
         }
@@ -143,6 +146,7 @@ impl Cluster {
         self.base_snap = self.with_pool(|pool| pool.snap_seq.0)?;
         self.base_cookie = run * COOKIES;
         self.notify_id = 0;
+        self.sent.clear();
         self.runner.take_notified();
         Ok(())
     }
@@ -190,12 +194,25 @@ impl Cluster {
         let name = Bytes::from(name);
         let last = self.versions.get(&name).copied().unwrap_or(self.base);
         self.fill_in(&mut planned, &name, last, prefix);
-        let Some(answer) = self.runner.request(planned.request, PATIENCE)? else { return Ok(None) };
+        let (sec, nsec) = reactor::clock::wall();
+        self.sent.push(UTime::new(u32::try_from(sec).unwrap_or(u32::MAX), nsec));
+        let Some(mut answer) = self.runner.request(planned.request, PATIENCE)? else { return Ok(None) };
+        self.number_mtimes(&mut answer);
         let version = Some(answer.user_version).filter(|version| *version > 0 && answer.result >= 0);
         if let Some(version) = version {
             self.versions.insert(name, version);
         }
         Ok(Some(Outcome::Answer(answer, version.map(|version| version.cmp(&last)))))
+    }
+
+    /// Puts in the place of an mtime, which is the cluster's own, the number of the request that it came with.
+    fn number_mtimes(&self, answer: &mut Response) {
+        for op in answer.ops.iter_mut().filter(|op| op.code == OpCode::STAT) {
+            if let Ok((size, mtime)) = <(u64, UTime)>::from_bytes(op.data.clone()) {
+                let number = self.sent.partition_point(|sent| *sent <= mtime);
+                op.data = (size, number as u64).to_bytes(Features::default());
+            }
+        }
     }
 
     fn fill_in(&self, planned: &mut Planned, name: &Bytes, last: u64, prefix: &str) {
