@@ -269,10 +269,11 @@ pub(crate) fn execute(store: &dyn ObjectStore, ctx: &OpContext, op: &MOSDOp) -> 
 }
 
 /// The error that refuses a change that makes its pool larger. Clients that do not want to try (FULL_TRY) wait until
-/// there is space, and send again.
+/// there is space, and send again; but not where the change is one of a class method and the client takes the request
+/// for a read.
 fn full(ctx: &OpContext, op: &MOSDOp) -> Option<Errno> {
-    let tries = op.flags & osd_flag::FULL_TRY != 0 && op.flags & osd_flag::FULL_FORCE == 0;
-    ctx.full.filter(|_| tries)
+    let tries = op.flags & osd_flag::FULL_TRY != 0 || !op.says_it_writes();
+    ctx.full.filter(|_| tries && op.flags & osd_flag::FULL_FORCE == 0)
 }
 
 /// The snapshots that a change has to respect.

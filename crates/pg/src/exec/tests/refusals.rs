@@ -82,6 +82,20 @@ fn a_full_pool_takes_what_does_not_make_it_larger() {
     }
 }
 
+/// Such a client holds nothing back when the pool is full, and would not send again: Ceph's OSDs never answer it.
+#[test]
+fn a_method_that_makes_a_full_pool_larger_is_refused_where_its_client_only_reads() {
+    let mut bench = Bench::new();
+    bench.ctx.full = Some(Errno::EDQUOT);
+    let record = || vec![call("hello", "record_hello", b"you")];
+    bench.flags = osd_flag::READ;
+    assert_eq!(bench.result(record()), Errno::EDQUOT.negated());
+    bench.flags = osd_flag::READ | osd_flag::FULL_FORCE;
+    assert_eq!(bench.result(record()), 0);
+    bench.flags = osd_flag::READ;
+    assert_eq!(bench.result(vec![call("hello", "turn_it_to_11", b"")]), 0);
+}
+
 /// Observed with 16.2.15.
 #[test]
 fn a_full_pool_makes_the_clones_that_snapshots_want() {
