@@ -169,14 +169,14 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn zero(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        let (offset, len) = (step.params.offset(), step.params.length());
-        let reaches_end = self.view.exists() && offset.saturating_add(len) >= self.view.size();
+        let (offset, len, size) = (step.params.offset(), step.params.length(), self.view.size());
+        let reaches_end = self.view.exists() && offset.saturating_add(len) >= size;
         if reaches_end && offset < OBJECT_BYTES_MAX && len <= OBJECT_BYTES_MAX {
             // Such a range truncates the object, and may well reach beyond the largest one.
-            self.view.zero(offset, self.view.size().saturating_sub(offset))?;
-        } else {
-            self.view.zero(offset, len)?;
+            self.view.zero(offset, size.saturating_sub(offset))?;
+            return Ok(Output { keeps_result: offset >= size && len > 0, ..Output::default() });
         }
+        self.view.zero(offset, len)?;
         Ok(Output::default())
     }
 

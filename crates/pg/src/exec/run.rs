@@ -38,6 +38,8 @@ pub(super) struct Output {
     /// What follows it, as it lies in memory.
     pub(super) more: Vec<Payload>,
     pub(super) result: i32,
+    /// The result of the op before stays, as for ops of [`keeps_result`].
+    pub(super) keeps_result: bool,
     /// extent.length.
     pub(super) length: Option<u64>,
     /// xattr.value_len.
@@ -84,7 +86,7 @@ impl<'r, 's> Run<'r, 's> {
             match outcome {
                 Ok(output) => {
                     (ops[index].data, ops[index].data_more) = (output.data, output.more);
-                    if !keeps_result(step.code) {
+                    if !keeps_result(step.code) && !output.keeps_result {
                         result = output.result;
                     }
                     ops[index].result = result;

@@ -190,6 +190,12 @@ fn a_comparisons_result_stays_with_ops_that_have_none_of_their_own() {
     assert_eq!((done.result, results), (1, vec![0, 1, 1]));
     assert_eq!(bench.result(vec![guard(), range(OpCode::READ, 0, 5)]), 0);
     assert_eq!(bench.result(vec![guard(), extent(OpCode::WRITE, 0, "x")]), 0);
+    // Zeros have nothing to do behind the end.
+    for (offset, result) in [(0, 0), (1, 1), (50, 1)] {
+        let done = bench.run(vec![guard(), range(OpCode::ZERO, offset, 9)]).unwrap();
+        assert_eq!((done.result, done.ops[1].result), (result, result), "{offset}");
+        bench.put("x");
+    }
 }
 
 #[test]
