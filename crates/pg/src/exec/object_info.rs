@@ -104,7 +104,8 @@ pub(crate) struct ObjectInfo {
     pub(crate) is_whiteout: bool,
     /// Watchers by global id and cookie.
     pub(crate) watchers: BTreeMap<(u64, u64), WatchInfo>,
-    /// The newest truncation that a client named; what it sends with an older one was sent before.
+    /// The newest truncation that a client named; what it sends with an older one was sent before. As in Ceph, a head
+    /// that is gone but for its clones still knows it.
     #[codec(since = 2)]
     pub(crate) truncate_seq: u32,
     /// To where that truncation cut, in bytes.
@@ -132,12 +133,6 @@ impl ObjectInfo {
         let is_any = !chunks.is_empty();
         let manifest = Manifest { manifest: ObjectManifest::Chunked(chunks), has_reference: false };
         self.manifest = is_any.then(|| Box::new(manifest));
-    }
-
-    /// Forgets what belongs to the object's life so far, not to its name (`object_info_t::new_object`).
-    pub(crate) fn renew(&mut self) {
-        self.watchers.clear();
-        (self.truncate_seq, self.truncate_size) = (0, 0);
     }
 }
 

@@ -110,6 +110,27 @@ fn truncations_and_writes_pass_each_other() {
     assert_eq!(size_of(&mut bench), Some(max));
 }
 
+/// As in Ceph (`_delete_oid`), where an object that is gone for good is all that forgets it.
+#[test]
+fn a_truncation_is_known_for_as_long_as_anything_is_left_of_the_object() {
+    let old_write = || truncated(extent(OpCode::WRITE, 0, "x"), 1, 0);
+    for (has_snap, deletion, content) in [
+        (false, vec![plain(OpCode::DELETE)], "x"),
+        (false, vec![plain(OpCode::DELETE), plain(OpCode::CREATE)], ""),
+        (true, vec![plain(OpCode::DELETE)], ""),
+    ] {
+        let mut bench = Bench::new();
+        bench.put("0123456789");
+        assert_eq!(bench.result(vec![truncated(extent(OpCode::WRITE, 0, "y"), 2, 4)]), 0);
+        if has_snap {
+            bench.make_snap(1);
+        }
+        assert_eq!(bench.result(deletion.clone()), 0);
+        assert_eq!(bench.result(vec![old_write()]), 0);
+        assert_eq!(bench.read(), Ok(Bytes::from(content)), "{has_snap} {deletion:?}");
+    }
+}
+
 #[test]
 fn reads_echo_what_they_read() {
     let mut bench = Bench::new();

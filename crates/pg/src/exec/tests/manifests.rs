@@ -75,6 +75,16 @@ fn requests_for_a_redirect_are_passed_on_and_it_keeps_nothing_but_xattrs() {
 }
 
 #[test]
+fn what_becomes_a_redirect_keeps_its_watchers_and_what_it_knows_of_truncations() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.result(vec![truncated(extent(OpCode::WRITE, 0, "data"), 3, 4)]), 0);
+    assert_eq!(bench.result(vec![watch(3, 5)]), 0);
+    assert_eq!(bench.run(vec![redirect()]).unwrap().watch, []);
+    let info = info(&bench);
+    assert_eq!((info.watchers.len(), info.truncate_seq, info.truncate_size), (1, 3, 4));
+}
+
+#[test]
 fn what_cannot_be_a_redirect_is_refused() {
     let mut bench = Bench::new();
     assert_eq!(bench.result(vec![redirect()]), Errno::ENOENT.negated());

@@ -296,15 +296,13 @@ impl<'a> View<'a> {
         &self.head
     }
 
-    /// Loses all but the object's xattrs, and its past (`object_info_t::new_object`).
+    /// Loses data and omap; xattrs, watchers and what is known of truncations stay.
     pub(super) fn become_empty(&mut self) -> Result<(), Stop> {
         let xattrs = self.xattrs()?;
         self.begin_anew();
         for (name, value) in xattrs {
             self.put_xattr(&name, value);
         }
-        self.disconnected.extend(self.info.watchers.keys());
-        self.info.renew();
         Ok(())
     }
 

@@ -356,9 +356,8 @@ impl ObjectView for View<'_> {
         self.xattrs.clear();
         (self.are_xattrs_new, self.omap) = (true, Omap::new(true));
         self.omap_head = None;
-        self.disconnected.extend(self.info.watchers.keys());
+        self.disconnected.extend(std::mem::take(&mut self.info.watchers).into_keys());
         self.forget_manifest();
-        self.info.renew();
         self.mutations = vec![Mutation::Remove];
         Ok(())
     }
