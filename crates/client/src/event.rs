@@ -1,15 +1,12 @@
 //! What reaches a client and what it wants done.
 
 use bytes::Bytes;
-use messages::{MWatchNotify, Message, OsdOp, osd_flag};
+use messages::{MWatchNotify, Message, OsdOp, osd_flag, says_it_writes};
 use types::{EntityAddrVec, Instant, PoolId, SnapContext, SnapId, Token};
 
 /// A connection to an OSD that this client asked for; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
-
-/// The flags of reads that any copy may answer. A flag that says which copy is treated like one that does not.
-pub(crate) const FOR_ANY_COPY: u32 = osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS;
 
 /// Ops on one object, done together.
 #[derive(Clone, Debug)]
@@ -57,12 +54,12 @@ impl Request {
 
     /// True for a read that any copy may answer, as its flags say.
     pub(crate) fn is_for_any_copy(&self) -> bool {
-        self.flags & FOR_ANY_COPY != 0 && !self.may_write()
+        self.flags & osd_flag::ANY_COPY != 0 && !self.may_write()
     }
 
-    /// True when an op may change the object.
+    /// True when an op may change the object, or the request says so.
     pub(crate) fn may_write(&self) -> bool {
-        self.flags & osd_flag::WRITE != 0 || self.ops.iter().any(|op| op.code.is_write())
+        says_it_writes(self.flags, &self.ops) || self.ops.iter().any(OsdOp::may_change)
     }
 }
 

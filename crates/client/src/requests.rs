@@ -1,9 +1,9 @@
 //! Requests: where they go, when they go again, how they end.
 
-use messages::{MOSDOp, MOSDOpReply, ObjectLocator, osd_flag};
+use messages::{MOSDOp, MOSDOpReply, ObjectLocator, osd_flag, tries_when_full};
 use types::{Errno, HObject, MapFlags, OsdId, OsdMap, PgId, ReqId, SnapId, Token, UTime};
 
-use crate::{Client, Effect, Request, Response, SessionId, event::FOR_ANY_COPY, machine::Ctx};
+use crate::{Client, Effect, Request, Response, SessionId, machine::Ctx};
 
 /// A request that has not ended.
 pub(crate) struct InFlight {
@@ -72,8 +72,8 @@ fn target_of(map: &OsdMap, request: &Request, choice: Option<u64>) -> Option<Tar
 /// True when the map says that requests like this wait.
 fn is_paused(map: &OsdMap, request: &Request) -> bool {
     let is_write = request.may_write();
-    let ignores_full = request.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
-    (is_write && (map.has_flag(MapFlags::PAUSEWR) || (!ignores_full && map.is_full(request.pool))))
+    let lacks_room = || map.is_full(request.pool) && !tries_when_full(request.flags);
+    (is_write && (map.has_flag(MapFlags::PAUSEWR) || lacks_room()))
         || (!is_write && map.has_flag(MapFlags::PAUSERD))
 }
 
@@ -163,7 +163,7 @@ impl Client {
             shard: -1,
             hash: target.object.hash,
             epoch,
-            flags: request.all_flags() & !if flying.is_primarys { FOR_ANY_COPY } else { 0 }
+            flags: request.all_flags() & !if flying.is_primarys { osd_flag::ANY_COPY } else { 0 }
                 | if flying.attempts > 0 { osd_flag::RETRY } else { 0 },
             reqid: ReqId::default(),
             client_inc: 0,

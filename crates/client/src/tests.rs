@@ -416,6 +416,24 @@ fn reads_that_any_copy_may_answer_are_spread_and_end_at_the_primary() {
 }
 
 #[test]
+fn requests_whose_ops_may_change_the_object_say_so_and_go_to_the_primary() {
+    let request = |flags, code| Request { flags, ..Request::new(PoolId(1), "a", vec![OsdOp::new(code)]) };
+    for (flags, code, writes) in [
+        (0, OpCode::READ, false),
+        (0, OpCode::CALL, false),
+        (osd_flag::WRITE, OpCode::CALL, true),
+        (0, OpCode::WRITE, true),
+        // Their modes do not say it.
+        (0, OpCode::SET_CHUNK, true),
+        (0, OpCode::TIER_EVICT, true),
+    ] {
+        let request = request(flags | osd_flag::BALANCE_READS, code);
+        assert_eq!(request.all_flags() & osd_flag::WRITE != 0, writes, "{code:?}");
+        assert_eq!(request.is_for_any_copy(), !writes, "{code:?}");
+    }
+}
+
+#[test]
 fn a_primary_that_sends_a_read_for_any_copy_on_is_asked_as_primary() {
     let mut b = Bench::new();
     let (primary, pool) = (b.primary("a"), b.pool());

@@ -55,7 +55,7 @@ pub use m_mon_map::MMonMap;
 pub use m_mon_subscribe::{MMonSubscribe, SubscribeItem};
 pub use m_osd_backoff::{BackoffOp, MOSDBackoff};
 pub use m_osd_map::MOSDMap;
-pub use m_osd_op::{MOSDOp, ObjectLocator, osd_flag};
+pub use m_osd_op::{MOSDOp, ObjectLocator, osd_flag, says_it_writes, tries_when_full};
 pub use m_osd_op_reply::MOSDOpReply;
 pub use m_osd_ping::{MOSDPing, PingOp};
 pub use m_ping::{MPing, Pong};

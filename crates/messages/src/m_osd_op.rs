@@ -42,6 +42,20 @@ pub mod osd_flag {
     pub const IGNORE_REDIRECT: u32 = 0x200_0000;
     pub const RETURNVEC: u32 = 0x400_0000;
     pub const SUPPORTSPOOLEIO: u32 = 0x800_0000;
+
+    /// The flags of reads that any copy may answer. A flag that says which copy is treated like one that does not.
+    pub const ANY_COPY: u32 = BALANCE_READS | LOCALIZE_READS;
+}
+
+/// True when an op's mode, or the client's flags, say that a request may change its object. What its ops really do can
+/// differ either way ([`OsdOp::may_change`], and methods of classes).
+pub fn says_it_writes(flags: u32, ops: &[OsdOp]) -> bool {
+    flags & osd_flag::WRITE != 0 || ops.iter().any(|op| op.code.is_write())
+}
+
+/// True for the flags of a request that its client does not hold back when the pool has no room.
+pub fn tries_when_full(flags: u32) -> bool {
+    flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0
 }
 
 /// `object_locator_t`: where in a pool an object is placed.
@@ -177,18 +191,17 @@ impl MOSDOp {
 
     /// True when the client's flags ask any copy to answer, and nothing says that the request changes the object.
     pub fn asks_any_copy(&self) -> bool {
-        self.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0 && !self.says_it_writes()
+        self.flags & osd_flag::ANY_COPY != 0 && !self.says_it_writes()
     }
 
-    /// True when an op's mode, or the client's flags, say that the request may change the object. What its ops really
-    /// do can differ either way ([`OsdOp::may_change`], and methods of classes).
+    /// See [`says_it_writes`].
     pub fn says_it_writes(&self) -> bool {
-        self.flags & osd_flag::WRITE != 0 || self.ops.iter().any(|op| op.code.is_write())
+        says_it_writes(self.flags, &self.ops)
     }
 
-    /// True for a request that its client does not hold back when the pool has no room.
+    /// See [`tries_when_full`].
     pub fn tries_when_full(&self) -> bool {
-        self.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0
+        tries_when_full(self.flags)
     }
 }
 
