@@ -28,6 +28,7 @@ const BUSY_MAX: usize = 1_000;
 pub(crate) struct Trimming {
     /// All objects before this one are done, but for those that were busy; none behind the last one.
     from: Option<HObject>,
+    /// Objects that were busy, or have to be looked at again, at the end.
     busy: BTreeSet<HObject>,
     /// The snapshots that are removed.
     removed: IntervalSet,
@@ -39,6 +40,12 @@ impl Trimming {
     fn of(removed: IntervalSet) -> Trimming {
         let (from, busy) = (Some(HObject::min()), BTreeSet::new());
         Trimming { from, busy, removed, last: EVersion::ZERO }
+    }
+
+    /// The object is to be looked at once more: it is what it was before, with snapshots that the pass may have taken
+    /// from its clones.
+    pub(crate) fn look_again(&mut self, head: HObject) {
+        self.busy.insert(head);
     }
 
     fn has_seen_all(&self) -> bool {

@@ -339,6 +339,9 @@ impl Pg {
                 let f = Features::default();
                 let mut system = Pairs::from([(Bytes::from_static(INFO_XATTR), info.to_bytes(f))]);
                 if let Some(snapset) = snapset {
+                    if let Some(trimming) = &mut self.trimming {
+                        trimming.look_again(object.head());
+                    }
                     system.insert(Bytes::from_static(SNAPSET_XATTR), snapset.to_bytes(f));
                 }
                 txn.push(object, Mutation::SetXattrs(system));

@@ -198,6 +198,52 @@ fn a_head_that_becomes_older_names_no_clone_that_is_gone_while_a_snapshot_is_bei
     assert_eq!(store.held_count(), 0);
 }
 
+/// The pass was past the object, and had taken the removed snapshot from its clone.
+#[test]
+fn a_head_that_becomes_older_is_trimmed_again_before_its_snapshot_is_purged() {
+    let mut world = World::active();
+    let (coll, object, peers) = (world.pg.coll, world.object(3), world.peers.clone());
+    let of = |snaps: &[u64]| {
+        let snaps = snaps.iter().copied().map(SnapId).collect();
+        SnapSet { seq: SnapId(5), clones: vec![CloneInfo { id: SnapId(5), snaps, ..CloneInfo::default() }] }
+    };
+    let kept = |world: &World| {
+        let bytes = world.store.xattr(coll, &object, SNAPSET_XATTR).unwrap().unwrap();
+        SnapSet::from_bytes(bytes).unwrap()
+    };
+    let confirm = |world: &mut World| {
+        let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
+        for peer in world.peers.clone() {
+            world.say(peer, messages::MOSDRepOpReply { pgid, epoch, version }.into());
+        }
+    };
+    let mut txn = Transaction::new(coll);
+    let pair = (Bytes::from_static(SNAPSET_XATTR), of(&[5, 4]).to_bytes(Features::default()));
+    txn.push(&object, Mutation::SetXattrs([pair].into()));
+    txn.push(&object.with_snap(SnapId(5)), Mutation::Touch);
+    world.store.submit(Token(0), txn);
+    let mut removed = IntervalSet::new();
+    removed.insert(4, 1);
+    world.map.removed_snaps_queue.insert(world.pg.pgid.pool, removed);
+    world.pg.removed_snaps = None;
+    world.handle(Event::Tick);
+    assert_eq!(kept(&world), of(&[5]));
+    confirm(&mut world);
+    world.lose(3);
+    world.handle(Event::GiveUp(GiveUp::Revert));
+    let offer = older_head(&world, 3, &of(&[5, 4]));
+    world.say(peers[0], offer);
+    world.push(peers[1], 3, 0);
+    assert_eq!((kept(&world), world.pg.unfound_count()), (of(&[5, 4]), 0));
+    confirm(&mut world);
+    world.handle(Event::Tick);
+    assert_eq!((kept(&world), world.pg.info.purged_snaps.contains(4)), (of(&[5]), false));
+    confirm(&mut world);
+    world.handle(Event::Tick);
+    world.handle(Event::Tick);
+    assert!(world.pg.info.purged_snaps.contains(4));
+}
+
 #[test]
 fn what_cannot_be_decoded_is_no_offer() {
     let mut world = World::active();
