@@ -8,13 +8,14 @@ use codec::BLOCK_BYTES;
 use osd::{Fault, PATIENCE_AT_MOST};
 use reactor::{Event, FileId, FileOperation, Lock, OpenOptions, Reactor, Signal};
 use store::{
-    Config as StoreConfig, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, IndexMemory, Label, Mount,
-    Replayed, Store, StoreIdentity,
+    Config as StoreConfig, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, IndexMemory, JournalKey,
+    Label, Mount, Replayed, Store, StoreIdentity,
 };
 use thiserror::Error;
 use types::Token;
 
 use crate::{
+    clock,
     device_paths::{DevicePaths, Found, is_no_place_for_files, look_at},
     device_share::{DeviceShare, region_bytes},
     signatures::{self, Contents, HEAD_BYTES},
@@ -283,7 +284,7 @@ impl Device {
     /// True if it has room for the stores of so many reactors.
     pub(crate) fn has_room_for(&self, identity: StoreIdentity) -> bool {
         let regions = self.regions(identity.shards);
-        Store::format(regions, identity, &StoreConfig::default()).is_some()
+        Store::format(regions, identity, new_journal_key(), &StoreConfig::default()).is_some()
     }
 
     /// What each of so many new stores gets of it.
@@ -299,7 +300,7 @@ impl Device {
 
     /// Makes an empty store on it.
     fn format_region(&mut self, identity: StoreIdentity, reactor: &mut Reactor) -> Result<()> {
-        let commands = Store::format(self.sizes(), identity, &StoreConfig::default());
+        let commands = Store::format(self.sizes(), identity, new_journal_key(), &StoreConfig::default());
         let Some(commands) = commands else { bail!("too few for a store: {:?} bytes", self.sizes()) };
         if self.part(DeviceRole::Main).is_some_and(|main| main.is_block_device) {
             self.discard_all(reactor)?;
@@ -429,7 +430,7 @@ impl Device {
         go_on: GoOn<'_>,
     ) -> Result<Store> {
         let begin = reactor::clock::now();
-        let mut mount = Store::mount(self.sizes(), config);
+        let mut mount = Store::mount(self.sizes(), config, new_journal_key());
         let store =
             self.drive(reactor, &mut mount, Mount::take_commands, Mount::device_done, Mount::take, go_on)?;
         let store = store.context("mounting the store")?;
@@ -447,6 +448,13 @@ impl Device {
         );
         Ok(store)
     }
+}
+
+/// Of the kernel's randomness, as it must not be guessed.
+fn new_journal_key() -> JournalKey {
+    let mut key = [0; 16];
+    key.copy_from_slice(&clock::random_seed()[..16]);
+    JournalKey::new(key)
 }
 
 /// False where a file may be made, if `makes_files`. Where a device is missing no file takes its place.

@@ -76,7 +76,8 @@ mod tests {
         let identity =
             store::StoreIdentity { store_uuid: [1; 16], fsid: [2; 16], osd: 7, shard: 0, shards: 1 };
         let mut head = vec![0; HEAD_BYTES as usize];
-        for command in Store::format(64 << 20, identity, &store::Config::default()).unwrap() {
+        let key = store::JournalKey::new([3; 16]);
+        for command in Store::format(64 << 20, identity, key, &store::Config::default()).unwrap() {
             let store::DeviceCommand::Write { offset, data, .. } = command else { continue };
             head[offset as usize..offset as usize + data.len()].copy_from_slice(&data);
         }

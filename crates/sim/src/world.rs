@@ -16,7 +16,7 @@ use codec::traffic::{self, Traffic};
 use messages::{MPoolOp, PoolOpCode};
 use mon::{Ledger, MemLedger, MkfsParams, MonOptions, mkfs};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use store::{Store, StoreIdentity, virtual_disk::VirtualDisk};
+use store::{JournalKey, Store, StoreIdentity, virtual_disk::VirtualDisk};
 use types::{EntityAddr, EntityAddrVec, EntityName, KeyType, OsdId, PoolId, SnapId, Token};
 
 pub(crate) use options::Scale;
@@ -261,7 +261,8 @@ impl World {
             let (mut store_uuid, osd) = ([id as u8 + 1; 16], id as u32);
             store_uuid[0] = self.generations[id];
             let identity = StoreIdentity { store_uuid, fsid: FSID, osd, shard, shards };
-            let commands = Store::format(sizes, identity, &config);
+            let key = JournalKey::new(store_uuid.map(|byte| !byte));
+            let commands = Store::format(sizes, identity, key, &config);
             for command in commands.expect("the disk is large enough") {
                 disk.execute(command).1.expect("the disk takes what lies within it");
             }

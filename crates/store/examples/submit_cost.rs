@@ -10,7 +10,9 @@ use std::{collections::VecDeque, time::Instant};
 use bytes::Bytes;
 use codec::AlignedBuf;
 use rand::{SeedableRng, rngs::StdRng};
-use store::{Config, DeviceCommand, ObjectStore, Store, StoreIdentity, virtual_disk::VirtualDisk};
+use store::{
+    Config, DeviceCommand, JournalKey, ObjectStore, Store, StoreIdentity, virtual_disk::VirtualDisk,
+};
 use types::{
     CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp,
 };
@@ -41,7 +43,8 @@ fn made(config: Config) -> (Store, VirtualDisk) {
     let bytes = 4 << 30;
     let mut disk = VirtualDisk::new(bytes);
     let identity = StoreIdentity { store_uuid: [1; 16], fsid: [2; 16], osd: 0, shard: 0, shards: 1 };
-    for command in Store::format(bytes, identity, &config).expect("large enough") {
+    let key = JournalKey::new([3; 16]);
+    for command in Store::format(bytes, identity, key, &config).expect("large enough") {
         disk.execute(command).1.expect("the disk works");
     }
     let store = disk.mount(config, &mut StdRng::seed_from_u64(1)).expect("it was just formatted");

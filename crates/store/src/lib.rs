@@ -28,6 +28,7 @@ pub mod virtual_disk;
 pub use config::Config;
 pub use device::{DeviceCommand, DeviceError, DeviceRole, DeviceSizes, DeviceWaits};
 pub use fsck::{Fsck, FsckReport, Owner, Problem, StoreCounts};
+pub use journal::JournalKey;
 pub use machine::{
     Activity, DeviceOwner, IndexMemory, Inspected, JournalRecord, Label, LayoutExtent, Mount, MountError,
     ObjectLayout, Replayed, Store, StoreIdentity, SuperblockInfo,

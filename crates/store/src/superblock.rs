@@ -3,15 +3,18 @@
 use bytes::Bytes;
 use codec::{BLOCK_BYTES, Codec, Decode, Encode, Features, Reader, crc32c};
 
-use crate::{DeviceRole, DeviceSizes, StoreIdentity, device::BLOCK, runs::Runs, space::Run};
+use crate::{DeviceRole, DeviceSizes, JournalKey, StoreIdentity, device::BLOCK, runs::Runs, space::Run};
 
 pub(crate) const MAGIC: [u8; 8] = *b"LOLISTOR";
 pub(crate) const LABEL_MAGIC: [u8; 8] = *b"LOLIDEVC";
-pub(crate) const VERSION: u32 = 9;
-/// The one before: its builds do not know that moves between collections may be under way, and its stores have none.
-const OLD_VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 10;
+/// The one before: its stores have no journal key, and their records bear the store's uuid.
+const UNKEYED_VERSION: u32 = 9;
+/// The one before that: its builds do not know that moves between collections may be under way, and its stores have
+/// none.
+const UNMOVED_VERSION: u32 = 8;
 /// Those that this build reads.
-pub(crate) const READ_VERSIONS: [u32; 2] = [OLD_VERSION, VERSION];
+pub(crate) const READ_VERSIONS: [u32; 3] = [UNMOVED_VERSION, UNKEYED_VERSION, VERSION];
 /// Magic, version, checksum.
 const HEADER_BYTES: usize = 16;
 /// The blocks of the two copies: far enough apart that one misdirected write does not hit both.
@@ -44,7 +47,7 @@ impl Blob {
 /// What a checkpoint makes true.
 #[derive(Codec, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
-    /// Names the store; old records of another store do not replay.
+    /// Names the store.
     pub(crate) store_uuid: [u8; 16],
     /// The cluster.
     pub(crate) fsid: [u8; 16],
@@ -74,6 +77,8 @@ pub(crate) struct Superblock {
     /// 1 after an orderly unmount.
     pub(crate) is_clean: u8,
     pub(crate) root: Blob,
+    /// What records bear; none in older versions, whose superblocks have zeros behind the root.
+    pub(crate) journal_key: JournalKey,
 }
 
 impl Superblock {
@@ -86,6 +91,11 @@ impl Superblock {
             shard: self.shard,
             shards: self.shards,
         }
+    }
+
+    /// What the journal's records bear: those of other stores, and data of clients, do not replay.
+    pub(crate) fn record_key(&self) -> JournalKey {
+        if self.journal_key == JournalKey::NONE { JournalKey::new(self.store_uuid) } else { self.journal_key }
     }
 
     /// The block as it is on the device.
@@ -219,15 +229,16 @@ mod tests {
     use crate::{Config, Store};
 
     #[test]
-    fn the_version_before_is_read_and_no_other() {
+    fn the_versions_before_are_read_and_no_other() {
         let identity = StoreIdentity { store_uuid: [7; 16], fsid: [8; 16], osd: 3, shard: 0, shards: 1 };
-        let commands = Store::format(64 << 20, identity, &Config::default()).expect("large enough");
+        let key = JournalKey::new([9; 16]);
+        let commands = Store::format(64 << 20, identity, key, &Config::default()).expect("large enough");
         let block = commands.into_iter().find_map(|command| match command {
             crate::DeviceCommand::Write { data, .. } if data.starts_with(&MAGIC) => Some(data.to_vec()),
             _ => None,
         });
         let mut block = block.expect("a store begins with its superblock");
-        for (version, is_read) in [(7, false), (OLD_VERSION, true), (VERSION, true), (10, false)] {
+        for (version, is_read) in [(7, false), (8, true), (9, true), (VERSION, true), (11, false)] {
             block[8..12].copy_from_slice(&u32::to_le_bytes(version));
             block[12..16].fill(0);
             let crc = crc32c(u32::MAX, &block);

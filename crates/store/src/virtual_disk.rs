@@ -12,10 +12,13 @@ use rand::Rng;
 use types::Token;
 
 use crate::{
-    Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Fsck, FsckReport, Mount, MountError, Store,
+    Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Fsck, FsckReport, JournalKey, Mount,
+    MountError, Store,
 };
 
 const SECTOR_BYTES: usize = 512;
+/// What a mount gives stores that have no journal key.
+const NEW_KEY: JournalKey = JournalKey::new([0x5e; 16]);
 
 /// A write that a crash may undo.
 #[derive(Clone, Debug)]
@@ -179,7 +182,7 @@ impl VirtualDisk {
 
     /// Mounts the store on it.
     pub fn mount(&mut self, config: Config, rng: &mut impl Rng) -> Result<Store, MountError> {
-        let mut mount: Mount = Store::mount(self.sizes, config);
+        let mut mount: Mount = Store::mount(self.sizes, config, NEW_KEY);
         self.drive(rng, &mut mount, Mount::take_commands, Mount::device_done, Mount::take)
     }
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use msgr::{Config, PartialFrame};
 use osd::{OsdConfig, Shard};
 use rand::{SeedableRng, rngs::StdRng};
-use store::{Config as StoreConfig, StoreIdentity, virtual_disk::VirtualDisk};
+use store::{Config as StoreConfig, JournalKey, StoreIdentity, virtual_disk::VirtualDisk};
 use types::{EntityAddrVec, OsdId, UTime};
 
 use super::*;
@@ -47,7 +47,8 @@ impl Wire for Nowhere {
 /// A new store.
 fn store(disk: &mut VirtualDisk) -> Store {
     let identity = StoreIdentity { fsid: [0; 16], store_uuid: [1; 16], osd: 0, shard: 0, shards: 1 };
-    let commands = Store::format(disk.sizes(), identity, &StoreConfig::default()).unwrap();
+    let key = JournalKey::new([2; 16]);
+    let commands = Store::format(disk.sizes(), identity, key, &StoreConfig::default()).unwrap();
     for command in commands {
         disk.execute(command).1.unwrap();
     }

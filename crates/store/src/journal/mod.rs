@@ -6,6 +6,7 @@
 //! On a file the first write to a place costs a commit of the file system's own journal, and a thread. So
 //! zeros are written ahead of the first lap, much at a time.
 
+mod key;
 mod record;
 
 use std::{collections::VecDeque, ops::Range};
@@ -13,6 +14,7 @@ use std::{collections::VecDeque, ops::Range};
 use bytes::Bytes;
 use codec::AlignedBuf;
 
+pub use key::JournalKey;
 pub(crate) use record::{Body, Direct, Draft, Encoded, Header, is_of_blocks, shape};
 
 use crate::device::BLOCK;

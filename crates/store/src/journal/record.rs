@@ -4,6 +4,7 @@ use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Payload, Reader, crc32c};
 use types::{CollId, HObject, Transaction, TxnOp};
 
+use super::JournalKey;
 use crate::space::Run;
 
 const MAGIC: u32 = 0x4a4c_4f4c;
@@ -19,7 +20,8 @@ pub(crate) struct Header {
     magic: u32,
     /// crc32c of the header from the next field on, and of the descriptions. What fills up blocks is anything.
     crc: u32,
-    pub(crate) store_uuid: [u8; 16],
+    /// Whose record it is.
+    key: JournalKey,
     pub(crate) epoch: u64,
     pub(crate) sequence: u64,
     pub(crate) first_txn: u64,
@@ -136,7 +138,7 @@ impl Header {
     /// Builds the record of `txns`; the caller has reserved `shape(…)` blocks. Payloads of whole blocks are
     /// not copied: they follow as they are.
     pub(crate) fn build<'a>(
-        store_uuid: [u8; 16],
+        key: JournalKey,
         (epoch, sequence, first_txn): (u64, u64, u64),
         txns: impl Iterator<Item = &'a Encoded> + Clone,
     ) -> (Bytes, Vec<Bytes>) {
@@ -147,7 +149,7 @@ impl Header {
         let header = Header {
             magic: MAGIC,
             crc: 0,
-            store_uuid,
+            key,
             epoch,
             sequence,
             first_txn,
@@ -177,14 +179,14 @@ impl Header {
     }
 
     /// Reads a header that claims to belong to this store and epoch; the record may still be torn.
-    pub(crate) fn peek(bytes: &Bytes, store_uuid: [u8; 16], epoch: u64) -> Option<Header> {
-        Header::peek_any(bytes, store_uuid).filter(|header| header.epoch == epoch)
+    pub(crate) fn peek(bytes: &Bytes, key: JournalKey, epoch: u64) -> Option<Header> {
+        Header::peek_any(bytes, key).filter(|header| header.epoch == epoch)
     }
 
     /// Reads a header that claims to belong to this store, of any epoch; the record may still be torn.
-    pub(crate) fn peek_any(bytes: &Bytes, store_uuid: [u8; 16]) -> Option<Header> {
+    pub(crate) fn peek_any(bytes: &Bytes, key: JournalKey) -> Option<Header> {
         let header = Header::from_prefix(bytes.clone()).ok()?;
-        let is_ours = header.magic == MAGIC && header.store_uuid == store_uuid;
+        let is_ours = header.magic == MAGIC && header.key == key;
         (is_ours && header.block_count > 0).then_some(header)
     }
 
@@ -219,7 +221,7 @@ mod tests {
 
     use super::*;
 
-    const UUID: [u8; 16] = [3; 16];
+    const KEY: JournalKey = JournalKey::new([3; 16]);
 
     /// A record of a write of so many bytes, and how many of its own bytes count.
     fn record(bytes: usize) -> (Vec<u8>, Vec<bool>) {
@@ -230,7 +232,7 @@ mod tests {
         draft.push(&TxnOp::Object(object, Mutation::Touch));
         let encoded = draft.finish();
         let (_, payload_at) = shape(encoded.meta.len(), bytes);
-        let (first, more) = Header::build(UUID, (1, 2, 3), std::iter::once(&encoded));
+        let (first, more) = Header::build(KEY, (1, 2, 3), std::iter::once(&encoded));
         let record = [&first[..], &more.concat()].concat();
         let meta_end = RECORD_HEADER_BYTES + encoded.meta.len();
         let counts = |at: usize| at < meta_end || (payload_at..payload_at + bytes).contains(&at);
@@ -240,7 +242,7 @@ mod tests {
 
     fn opened(record: Vec<u8>) -> Option<Vec<Body>> {
         let record = Bytes::from(record);
-        Header::peek(&record, UUID, 1)?.open(&record)
+        Header::peek(&record, KEY, 1)?.open(&record)
     }
 
     #[test]

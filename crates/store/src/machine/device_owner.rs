@@ -35,14 +35,15 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, DeviceCommand, DeviceSizes, StoreIdentity};
+    use crate::{Config, DeviceCommand, DeviceSizes, JournalKey, StoreIdentity};
 
     #[test]
     fn every_label_of_a_new_store_names_its_osd() {
         let identity = StoreIdentity { store_uuid: [1; 16], fsid: [2; 16], osd: 7, shard: 0, shards: 1 };
         let sizes = DeviceSizes { main: 64 << 20, journal: Some(16 << 20), index: Some(16 << 20) };
         let mut labels = 0;
-        for command in Store::format(sizes, identity, &Config::default()).unwrap() {
+        let key = JournalKey::new([3; 16]);
+        for command in Store::format(sizes, identity, key, &Config::default()).unwrap() {
             let DeviceCommand::Write { data, .. } = command else { continue };
             labels += 1;
             assert_eq!(Store::device_owner(&data), Some(DeviceOwner::Osd { fsid: [2; 16], osd: 7 }));

@@ -6,7 +6,7 @@ use types::Token;
 
 use super::Store;
 use crate::{
-    Config, DeviceCommand, DeviceRole, DeviceSizes, MountError,
+    Config, DeviceCommand, DeviceRole, DeviceSizes, JournalKey, MountError,
     device::BLOCK,
     space::Run,
     superblock::{Blob, COPIES, DeviceLabel, JOURNAL_START, Superblock},
@@ -15,7 +15,7 @@ use crate::{
 /// Whose store it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
-    /// Random, of this store alone: what an earlier store left on the device is never taken for its own.
+    /// Names the store, and its OSD where it is the first one.
     pub store_uuid: [u8; 16],
     /// The cluster.
     pub fsid: [u8; 16],
@@ -62,13 +62,15 @@ impl Store {
     pub const LABEL_OFFSETS: [u64; 2] = [COPIES[0] * BLOCK, COPIES[1] * BLOCK];
 
     /// The commands that make an empty store, to be executed in order, one after another; the last one
-    /// is a flush. `None` if a device is too small.
+    /// is a flush. `None` if a device is too small. The key is drawn anew for each store that is made: what an earlier
+    /// one left on the device, though its uuid be the same, is never taken for the store's own.
     pub fn format(
         sizes: impl Into<DeviceSizes>,
         identity: StoreIdentity,
+        journal_key: JournalKey,
         config: &Config,
     ) -> Option<Vec<DeviceCommand>> {
-        let superblock = plan(&sizes.into(), identity, config)?;
+        let superblock = Superblock { journal_key, ..plan(&sizes.into(), identity, config)? };
         let mut out = Vec::new();
         let mut write = |offset: u64, block: Vec<u8>| {
             let (token, data) = (Token(out.len() as u64 + 1), Bytes::from(AlignedBuf::from_slice(&block)));
@@ -135,5 +137,6 @@ fn plan(sizes: &DeviceSizes, identity: StoreIdentity, config: &Config) -> Option
         last_txn: 0,
         is_clean: 1,
         root: Blob::default(),
+        journal_key: JournalKey::NONE,
     })
 }

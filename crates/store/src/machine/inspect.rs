@@ -4,8 +4,8 @@ use types::{CollId, HObject, Mutation, TxnOp};
 
 use super::{Mount, MountError, Store, StoreIdentity};
 use crate::{
-    DeviceRole, DeviceSizes, FsckReport, NotCached, ObjectStore, Problem, StoreCounts, device::BLOCK,
-    fsck::Totals, index::Key, journal::Body, onode::Onode, space::Run, superblock::COPIES,
+    DeviceRole, DeviceSizes, FsckReport, JournalKey, NotCached, ObjectStore, Problem, StoreCounts,
+    device::BLOCK, fsck::Totals, index::Key, journal::Body, onode::Onode, space::Run, superblock::COPIES,
 };
 
 /// A journal record that the last checkpoint does not hold.
@@ -101,7 +101,8 @@ impl Store {
     /// left out is missing in what [`Mount::take_inspected`] gives. Nothing is written. Pages of the index are read
     /// when they are asked for, unless there is room for all.
     pub fn inspect(sizes: impl Into<DeviceSizes>, config: crate::Config) -> Mount {
-        let mut mount = Store::mount(sizes, config);
+        // It ends before a key would be given.
+        let mut mount = Store::mount(sizes, config, JournalKey::NONE);
         mount.findings = Some(Box::default());
         mount
     }

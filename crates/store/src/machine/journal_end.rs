@@ -23,7 +23,7 @@ impl Replay {
         while at + BLOCK_BYTES <= blocks.len() {
             let rest = blocks.slice(at..);
             at += BLOCK_BYTES;
-            let Some(header) = Header::peek_any(&rest, superblock.store_uuid) else { continue };
+            let Some(header) = Header::peek_any(&rest, superblock.record_key()) else { continue };
             let is_later = header.epoch > superblock.epoch
                 || header.epoch == superblock.epoch && header.sequence >= proof;
             if is_later && header.open(&rest).is_some() {

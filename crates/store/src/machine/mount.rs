@@ -12,10 +12,10 @@ use super::{
     inspect::Findings,
     journal_salvage::RingRead,
     pages::{READS_MAX, Waiter},
-    replay::{Replay, finish_checkpoint, finish_moves},
+    replay::{Replay, finish_moves},
 };
 use crate::{
-    Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, Problem,
+    Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, JournalKey, Problem,
     device::{BLOCK, spot},
     index::{Directory, Index, Key, PendingPage, PendingPiece, Place, Root, Table, blob_crc, stays},
     pool_usage::PoolUsages,
@@ -39,6 +39,10 @@ pub struct Mount {
     pub(super) ring_reads: BTreeMap<u64, RingRead>,
     /// Blocks of the ring that cannot be read.
     pub(super) bad_blocks: BTreeSet<u64>,
+    /// For a store that has no journal key yet.
+    pub(super) new_key: JournalKey,
+    /// True until both superblocks have that key.
+    pub(super) is_key_given: bool,
     /// Set if the store is only to be looked at.
     pub(super) findings: Option<Box<Findings>>,
 }
@@ -125,8 +129,9 @@ struct Reading {
 }
 
 impl Store {
-    /// Starts to open the store on its devices.
-    pub fn mount(sizes: impl Into<DeviceSizes>, config: Config) -> Mount {
+    /// Starts to open the store on its devices. One that was made before there were journal keys gets the key, which is
+    /// drawn anew for each mount.
+    pub fn mount(sizes: impl Into<DeviceSizes>, config: Config, new_key: JournalKey) -> Mount {
         let sizes = sizes.into();
         let mut mount = Mount {
             config,
@@ -136,6 +141,8 @@ impl Store {
             step: Step::Done(None),
             ring_reads: BTreeMap::new(),
             bad_blocks: BTreeSet::new(),
+            new_key,
+            is_key_given: false,
             findings: None,
         };
         let copies = COPIES.iter().enumerate();
@@ -165,7 +172,7 @@ impl Mount {
         let step = std::mem::replace(&mut self.step, Step::Done(None));
         if let Step::Checkpoint(mut store) = step {
             store.device_done(token, result);
-            self.step = finish_checkpoint(store);
+            self.step = self.finish_checkpoint(store);
             return;
         }
         if let Step::Moves(mut store) = step {

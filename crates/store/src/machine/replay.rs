@@ -9,7 +9,7 @@ use super::{
     JournalRecord, Mount, MountError, Store, inspect::describe, journal_end::LOOKAHEAD_BLOCKS, mount::Step,
 };
 use crate::{
-    Problem,
+    JournalKey, Problem,
     device::BLOCK,
     index::Key,
     journal::{Body, Header, Ring, place},
@@ -146,6 +146,10 @@ impl Mount {
         let mut store = replay.store;
         store.is_opening = false;
         store.superblock.epoch += 1;
+        if store.superblock.journal_key == JournalKey::NONE {
+            store.superblock.journal_key = self.new_key;
+            self.is_key_given = true;
+        }
         // No checkpoint has this value: it tells whether the one that follows came about.
         store.superblock.journal_sequence = 0;
         let count = store.superblock.journal.count;
@@ -162,9 +166,41 @@ impl Mount {
     /// What was replayed is durable: it goes to its places, and a checkpoint ends the mount.
     pub(super) fn flushed(&mut self, mut store: Box<Store>) -> Step {
         store.next_token = self.next_token;
+        self.start_checkpoint(store)
+    }
+
+    fn start_checkpoint(&mut self, mut store: Box<Store>) -> Step {
         store.start_flush(true);
         store.pump_flush();
-        finish_checkpoint(store)
+        self.finish_checkpoint(store)
+    }
+
+    /// The next step of a mount while its checkpoint is made.
+    pub(super) fn finish_checkpoint(&mut self, mut store: Box<Store>) -> Step {
+        if let Some(error) = store.fault {
+            return Step::Done(Some(Err(MountError::Device(error))));
+        }
+        match store.background {
+            super::Background::Flushing(_) | super::Background::Checkpoint(_) => Step::Checkpoint(store),
+            // The sequence in memory is the old one until a checkpoint is durable.
+            super::Background::Idle if store.superblock.journal_position == 0 && store.is_fresh() => {
+                // By the other copy, which has no key, a mount would take the records from here on for another
+                // store's, should this one be damaged; and earlier builds would mount by it.
+                if std::mem::take(&mut self.is_key_given) {
+                    return self.start_checkpoint(store);
+                }
+                match store.resume_moves() {
+                    Ok(false) => Step::Done(Some(Ok(store))),
+                    Ok(true) => {
+                        store.is_stirred = true;
+                        store.kick();
+                        finish_moves(store)
+                    }
+                    Err(_) => Step::Done(Some(Err(MountError::Corrupt { what: "move under way" }))),
+                }
+            }
+            super::Background::Idle => Step::Done(Some(Err(MountError::NoSpace))),
+        }
     }
 }
 
@@ -179,29 +215,6 @@ pub(super) fn finish_moves(store: Box<Store>) -> Step {
     // Nothing makes room during a mount.
     let is_stuck = store.outstanding.is_empty();
     if is_stuck { Step::Done(Some(Err(MountError::NoSpace))) } else { Step::Moves(store) }
-}
-
-/// The next step of a mount while its checkpoint is made.
-pub(super) fn finish_checkpoint(mut store: Box<Store>) -> Step {
-    if let Some(error) = store.fault {
-        return Step::Done(Some(Err(MountError::Device(error))));
-    }
-    match store.background {
-        super::Background::Flushing(_) | super::Background::Checkpoint(_) => Step::Checkpoint(store),
-        // The sequence in memory is the old one until a checkpoint is durable.
-        super::Background::Idle if store.superblock.journal_position == 0 && store.is_fresh() => {
-            match store.resume_moves() {
-                Ok(false) => Step::Done(Some(Ok(store))),
-                Ok(true) => {
-                    store.is_stirred = true;
-                    store.kick();
-                    finish_moves(store)
-                }
-                Err(_) => Step::Done(Some(Err(MountError::Corrupt { what: "move under way" }))),
-            }
-        }
-        super::Background::Idle => Step::Done(Some(Err(MountError::NoSpace))),
-    }
 }
 
 /// What is at a place of the journal.
@@ -232,7 +245,7 @@ impl Replay {
             None => return Parsed::Beyond(1),
         };
         let superblock = &self.store.superblock;
-        let Some(header) = Header::peek(&rest, superblock.store_uuid, superblock.epoch) else {
+        let Some(header) = Header::peek(&rest, superblock.record_key(), superblock.epoch) else {
             return Parsed::End;
         };
         let bytes = u64::from(header.block_count) * BLOCK;

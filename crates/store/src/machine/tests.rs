@@ -25,8 +25,8 @@ mod write_throttle;
 
 use super::{Mount, MountError, Store, StoreIdentity};
 use crate::{
-    Completion, Config, DeviceSizes, MemStore, NotCached, ObjectMeta, ObjectStore, ReadError, device::BLOCK,
-    virtual_disk::VirtualDisk,
+    Completion, Config, DeviceSizes, JournalKey, MemStore, NotCached, ObjectMeta, ObjectStore, ReadError,
+    device::BLOCK, virtual_disk::VirtualDisk,
 };
 
 const DISK_BYTES: u64 = 8 << 20;
@@ -55,14 +55,20 @@ fn object(number: u32) -> HObject {
     }
 }
 
+const STORE_UUID: [u8; 16] = [7; 16];
+const JOURNAL_KEY: JournalKey = JournalKey::new([9; 16]);
+
 fn formatted(sizes: impl Into<DeviceSizes>, config: &Config) -> VirtualDisk {
-    let sizes = sizes.into();
     let mut disk = VirtualDisk::new(sizes);
-    let identity = StoreIdentity { store_uuid: [7; 16], fsid: [8; 16], osd: 3, shard: 0, shards: 1 };
-    for command in Store::format(sizes, identity, config).unwrap() {
+    format(&mut disk, JOURNAL_KEY, config);
+    disk
+}
+
+fn format(disk: &mut VirtualDisk, key: JournalKey, config: &Config) {
+    let identity = StoreIdentity { store_uuid: STORE_UUID, fsid: [8; 16], osd: 3, shard: 0, shards: 1 };
+    for command in Store::format(disk.sizes(), identity, key, config).unwrap() {
         disk.execute(command).1.unwrap();
     }
-    disk
 }
 
 fn mount(disk: &mut VirtualDisk, rng: &mut StdRng) -> Result<Store, MountError> {

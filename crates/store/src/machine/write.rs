@@ -155,7 +155,7 @@ impl Store {
             };
             let batch = self.queue.range(..count).map(|queued| &queued.encoded);
             let ids = (self.superblock.epoch, sequence, first_txn);
-            let record = Header::build(self.superblock.store_uuid, ids, batch);
+            let record = Header::build(self.superblock.record_key(), ids, batch);
             self.queue.drain(..count);
             let place = self.superblock.journal.start + block;
             self.write_pieces(place, record, true, Purpose::Journal { sequence });

@@ -134,7 +134,7 @@ impl History {
     }
 
     fn cut_mount(&self, mut disk: VirtualDisk, rng: &mut StdRng) {
-        let mut mount = Store::mount(disk.sizes(), self.config);
+        let mut mount = Store::mount(disk.sizes(), self.config, JOURNAL_KEY);
         while mount.take().is_none() {
             disk.submit(mount.take_commands());
             let mut copy = disk.clone();

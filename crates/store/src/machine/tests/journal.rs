@@ -1,7 +1,12 @@
 //! What a mount makes of a journal, and of superblocks, that are not as they were left.
 
 use super::*;
-use crate::{DeviceCommand, Problem, space::Run, superblock::COPIES};
+use crate::{
+    DeviceCommand, DeviceError, Problem,
+    journal::Header,
+    space::Run,
+    superblock::{COPIES, Superblock, VERSION},
+};
 
 /// A ring of 64 blocks, and writes of 16 blocks that go through it.
 fn small_ring() -> Config {
@@ -93,7 +98,7 @@ fn a_mount_makes_the_journal_durable_before_it_writes_over_what_that_covers() {
         store.kick();
         disk.submit(store.take_commands());
         disk.kill(&mut rng);
-        let mut mount = Store::mount(disk.sizes(), small_ring());
+        let mut mount = Store::mount(disk.sizes(), small_ring(), JOURNAL_KEY);
         while mount.take().is_none() {
             disk.submit(mount.take_commands());
             let mut cut = disk.clone();
@@ -147,7 +152,105 @@ fn a_journal_of_which_much_is_unreadable_is_no_end_of_one() {
     let mut rng = StdRng::seed_from_u64(5);
     let (start, mut disk) = with_records(&mut rng, 10);
     (0..17).for_each(|block| disk.set_unreadable(start + block * BLOCK));
-    assert_eq!(mount(&mut disk, &mut rng).err(), Some(MountError::Device(crate::DeviceError::Io)));
+    assert_eq!(mount(&mut disk, &mut rng).err(), Some(MountError::Device(DeviceError::Io)));
+}
+
+/// A block that reads like a record, later than all others, of a store without a key.
+fn forged() -> Bytes {
+    let key = JournalKey::new(STORE_UUID);
+    let (block, more) = Header::build(key, (u64::MAX, 1, 1), std::iter::empty());
+    assert_eq!((block.len() as u64, more.len()), (BLOCK, 0));
+    assert!(Header::peek_any(&block, key).unwrap().open(&block).is_some());
+    block
+}
+
+#[test]
+fn what_a_client_writes_is_no_record() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let block = forged();
+    let data = Bytes::from(block.repeat(4));
+    let mut txn = Transaction::new(coll(0));
+    txn.push(&object(0), Mutation::Write { offset: 0, data: data.clone().into() });
+    store.submit(Token(1), txn);
+    store.kick();
+    settle(&mut store, &mut disk, &mut rng);
+    let in_ring = (store.superblock.journal.start + 1) * BLOCK;
+    let read_block = DeviceCommand::Read { token: Token(1), offset: in_ring, len: BLOCK };
+    assert_eq!(disk.execute(read_block).1, Ok(Some(block)), "the journal has it as it is");
+    assert_eq!(disk.clone().fsck(config(), &mut rng).problems, []);
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    assert_eq!(store.replayed().records, 1);
+    assert_eq!(read(&mut store, &mut disk, &mut rng, coll(0), &object(0), (0, u64::MAX)), Ok(data));
+}
+
+#[test]
+fn a_store_made_anew_with_the_same_uuid_has_nothing_of_the_old_one() {
+    let mut rng = StdRng::seed_from_u64(8);
+    let (_, mut disk) = with_records(&mut rng, 10);
+    format(&mut disk, JournalKey::new([10; 16]), &config());
+    let store = mount(&mut disk, &mut rng).unwrap();
+    assert_eq!((store.replayed().records, store.collections()), (0, Vec::new()));
+}
+
+/// Makes a store one of the format before, which has no key: its records must bear its uuid.
+fn set_back(disk: &mut VirtualDisk) {
+    for offset in Store::LABEL_OFFSETS {
+        let superblock = superblock_at(disk, offset);
+        let block = Superblock { journal_key: JournalKey::NONE, ..superblock }.to_block();
+        write_block(disk, offset, &with_version(&block, VERSION - 1));
+    }
+}
+
+fn superblock_at(disk: &VirtualDisk, offset: u64) -> Superblock {
+    Superblock::from_block(&block_at(disk, offset)).expect("a valid superblock")
+}
+
+#[test]
+fn a_store_without_a_key_keeps_its_records_and_gets_one_in_both_superblocks() {
+    let mut rng = StdRng::seed_from_u64(9);
+    let mut disk = VirtualDisk::new(DISK_BYTES);
+    format(&mut disk, JournalKey::new(STORE_UUID), &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    write(&mut store, 0, 4096);
+    settle(&mut store, &mut disk, &mut rng);
+    set_back(&mut disk);
+    let survives = |disk: &mut VirtualDisk, rng: &mut StdRng, numbers: std::ops::Range<u32>| {
+        let mut store = mount(disk, rng).unwrap();
+        for number in numbers {
+            let found = read(&mut store, disk, rng, coll(0), &object(number), (0, u64::MAX));
+            assert_eq!(found, Ok(Bytes::from(vec![number as u8 + 1; 4096])));
+        }
+        store
+    };
+    // The power may fail at any time meanwhile.
+    let mut mount = Store::mount(disk.sizes(), config(), JOURNAL_KEY);
+    let mut store = loop {
+        if let Some(result) = mount.take() {
+            break result.unwrap();
+        }
+        disk.submit(mount.take_commands());
+        let mut cut = disk.clone();
+        cut.crash(&mut rng);
+        survives(&mut cut, &mut rng, 0..1);
+        let (token, result) = disk.step(&mut rng).expect("a mount that is not done waits for the disk");
+        mount.device_done(token, result);
+    };
+    assert_eq!(store.replayed().records, 1);
+    for offset in Store::LABEL_OFFSETS {
+        assert_eq!(Superblock::version_of(&block_at(&disk, offset)), Some(VERSION));
+        assert_eq!(superblock_at(&disk, offset).journal_key, JOURNAL_KEY);
+    }
+    write(&mut store, 1, 4096);
+    settle(&mut store, &mut disk, &mut rng);
+    // By either of them the new record is found, with the new key.
+    for offset in Store::LABEL_OFFSETS {
+        let mut damaged = disk.clone();
+        damaged.flip_bit(offset + 100, 3);
+        let store = survives(&mut damaged, &mut rng, 0..2);
+        assert_eq!((store.replayed().records, store.superblock.journal_key), (1, JOURNAL_KEY));
+    }
 }
 
 #[test]
@@ -158,25 +261,37 @@ fn a_store_of_another_format_is_told_from_none() {
     let mut damaged = VirtualDisk::new(DISK_BYTES);
     let mut blocks = Vec::new();
     for (number, offset) in Store::LABEL_OFFSETS.into_iter().enumerate() {
-        let read = DeviceCommand::Read { token: Token(1), offset, len: BLOCK };
-        let Ok(Some(block)) = disk.clone().execute(read).1 else { panic!("there is a superblock") };
-        let mut block = block.to_vec();
+        let mut block = block_at(&disk, offset);
         block[8..12].copy_from_slice(&(1_000 + number as u32).to_le_bytes());
         write_block(&mut damaged, offset, &block);
-        block[12..16].fill(0);
-        let crc = codec::crc32c(u32::MAX, &block);
-        block[12..16].copy_from_slice(&crc.to_le_bytes());
+        let block = with_version(&block, 1_000 + number as u32);
         write_block(&mut other, offset, &block);
         blocks.push(block);
     }
-    let version = MountError::Version { found: 1_001, expected: crate::superblock::VERSION };
+    let version = MountError::Version { found: 1_001, expected: VERSION };
     assert_eq!(mount(&mut other, &mut rng).err(), Some(version));
     assert_eq!(Store::label(blocks.iter().map(|block| &block[..])).err(), Some(version));
-    let text = format!("has format 1001, which this build (format {})", crate::superblock::VERSION);
+    let text = format!("has format 1001, which this build (format {VERSION})");
     assert!(version.to_string().contains(&text), "{version}");
     // Without a checksum that fits nobody says that it is a version.
     assert_eq!(mount(&mut damaged, &mut rng).err(), Some(MountError::NoSuperblock));
     assert_eq!(mount(&mut VirtualDisk::new(DISK_BYTES), &mut rng).err(), Some(MountError::NoSuperblock));
+}
+
+fn block_at(disk: &VirtualDisk, offset: u64) -> Vec<u8> {
+    let read = DeviceCommand::Read { token: Token(1), offset, len: BLOCK };
+    let Ok(Some(block)) = disk.clone().execute(read).1 else { panic!("the block can be read") };
+    block.to_vec()
+}
+
+/// The superblock as a build of that version would have sealed it.
+fn with_version(block: &[u8], version: u32) -> Vec<u8> {
+    let mut block = block.to_vec();
+    block[8..12].copy_from_slice(&version.to_le_bytes());
+    block[12..16].fill(0);
+    let crc = codec::crc32c(u32::MAX, &block);
+    block[12..16].copy_from_slice(&crc.to_le_bytes());
+    block
 }
 
 fn write_block(disk: &mut VirtualDisk, offset: u64, block: &[u8]) {

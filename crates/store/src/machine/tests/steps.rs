@@ -232,7 +232,7 @@ fn cut(bench: &mut Bench, txn: fn(&Bench) -> Transaction) -> u32 {
 fn survive(bench: &mut Bench, mut disk: VirtualDisk, before: &MemStore) -> bool {
     let rng = &mut bench.rng;
     let (mut is_half, mut crashes) = (false, 0);
-    let mut mount = Store::mount(disk.sizes(), bench.config);
+    let mut mount = Store::mount(disk.sizes(), bench.config, JOURNAL_KEY);
     let mut store = loop {
         if let Some(result) = mount.take() {
             break result.unwrap();
@@ -242,7 +242,7 @@ fn survive(bench: &mut Bench, mut disk: VirtualDisk, before: &MemStore) -> bool 
         if crashes < 3 && rng.random_bool(0.02) {
             crashes += 1;
             disk.crash(rng);
-            mount = Store::mount(disk.sizes(), bench.config);
+            mount = Store::mount(disk.sizes(), bench.config, JOURNAL_KEY);
             continue;
         }
         let (token, result) = disk.step(rng).expect("a mount that is not done waits for the disk");
