@@ -49,9 +49,8 @@ impl Store {
     pub fn label<'a>(blocks: impl IntoIterator<Item = &'a [u8]>) -> Result<Label, MountError> {
         let blocks: Vec<&[u8]> = blocks.into_iter().collect();
         let found = blocks.iter().filter_map(|block| Superblock::from_block(block));
-        let newest = found.max_by_key(|superblock| superblock.sequence).ok_or_else(|| {
-            MountError::of_no_superblock(blocks.iter().filter_map(|block| Superblock::version_of(block)))
-        })?;
+        let versions = blocks.iter().filter_map(|block| Superblock::version_of(block));
+        let newest = MountError::check_versions(found.max_by_key(|one| one.sequence), versions)?;
         let (main, journal, index) = newest.made_with;
         let part = |role, bytes| newest.has_device(role).then_some(bytes);
         let (journal, index) = (part(DeviceRole::Journal, journal), part(DeviceRole::Index, index));

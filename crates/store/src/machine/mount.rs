@@ -270,7 +270,7 @@ impl Mount {
         if !reading.is_empty() {
             return Ok(Step::Superblocks { reading, best, versions });
         }
-        let superblock = best.ok_or_else(|| MountError::of_no_superblock(versions))?;
+        let superblock = MountError::check_versions(best, versions)?;
         self.check_sizes(&superblock)?;
         self.read_labels(superblock)
     }

@@ -5,7 +5,7 @@ use thiserror::Error;
 use crate::{
     DeviceError, DeviceRole,
     device::spot,
-    superblock::{READ_VERSIONS, VERSION},
+    superblock::{READ_VERSIONS, Superblock, VERSION},
 };
 
 /// Why a store cannot be opened. The shard is to be rebuilt from its replicas.
@@ -80,9 +80,17 @@ pub enum MountError {
 }
 
 impl MountError {
-    /// Why there is no superblock to go by, given the versions of those that are none of this build's.
-    pub(super) fn of_no_superblock(versions: impl IntoIterator<Item = u32>) -> MountError {
-        let newest = versions.into_iter().filter(|version| !READ_VERSIONS.contains(version)).max();
-        newest.map_or(MountError::NoSuperblock, |found| MountError::Version { found, expected: VERSION })
+    /// The newest of the superblocks that this build reads, unless a copy has a later format: that is then the newest,
+    /// and the other one is what was before. Given the versions of both.
+    pub(super) fn check_versions(
+        newest: Option<Superblock>,
+        versions: impl IntoIterator<Item = u32>,
+    ) -> Result<Superblock, MountError> {
+        let unread = versions.into_iter().filter(|version| !READ_VERSIONS.contains(version)).max();
+        match (newest, unread) {
+            (Some(newest), unread) if unread.is_none_or(|found| found < VERSION) => Ok(newest),
+            (_, Some(found)) => Err(MountError::Version { found, expected: VERSION }),
+            (_, None) => Err(MountError::NoSuperblock),
+        }
     }
 }

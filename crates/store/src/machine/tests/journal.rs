@@ -254,6 +254,28 @@ fn a_store_without_a_key_keeps_its_records_and_gets_one_in_both_superblocks() {
 }
 
 #[test]
+fn a_superblock_of_a_later_format_is_not_passed_over_in_favour_of_the_other() {
+    let mut rng = StdRng::seed_from_u64(10);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    store.unmount_after(&mut disk, &mut rng);
+    let newest = (store.superblock.sequence % 2) as usize;
+    let with = |copy: usize, version| {
+        let (mut disk, offset) = (disk.clone(), COPIES[copy] * BLOCK);
+        let block = block_at(&disk, offset);
+        write_block(&mut disk, offset, &with_version(&block, version));
+        disk
+    };
+    let refusal = MountError::Version { found: VERSION + 1, expected: VERSION };
+    let mut later = with(newest, VERSION + 1);
+    assert_eq!(mount(&mut later, &mut rng).err(), Some(refusal));
+    let blocks = Store::LABEL_OFFSETS.map(|offset| block_at(&later, offset));
+    assert_eq!(Store::label(blocks.iter().map(|block| &block[..])).err(), Some(refusal));
+    // One of a format that is not read any more is older than what this build wrote since.
+    mount(&mut with(1 - newest, 7), &mut rng).unwrap();
+}
+
+#[test]
 fn a_store_of_another_format_is_told_from_none() {
     let mut rng = StdRng::seed_from_u64(4);
     let disk = formatted(DISK_BYTES, &config());
