@@ -1,17 +1,21 @@
 //! Reading the journal where the device cannot read all of it.
 //!
 //! A block that was being written when the power failed may be unreadable for good. A larger read that includes it
-//! fails, so the journal is then read block by block, and an unreadable block counts as zeros: no record, as if it had
-//! been torn. If records that were durable follow, that is a gap like any other ([`super::journal_end`]). More
-//! unreadable blocks than a power cut leaves mean that the device fails: they may have held the journal's end, and
-//! nothing behind them would tell.
+//! fails, so the journal is then read block by block, each several times if need be, and an unreadable block counts as
+//! zeros: no record, as if it had been torn. If records that were durable follow, that is a gap like any other
+//! ([`super::journal_end`]). More unreadable blocks than a power cut leaves mean that the device fails: they may have
+//! held the journal's end, and nothing behind them would tell.
 
 use bytes::Bytes;
 use codec::BLOCK_BYTES;
 use types::Token;
 
-use super::{Mount, MountError};
-use crate::{DeviceError, space::Run};
+use super::{Mount, MountError, pages::READS_MAX};
+use crate::{
+    DeviceError,
+    device::{BLOCK, spot},
+    space::Run,
+};
 
 /// Unreadable blocks of the journal that do not fail a mount.
 const BAD_BLOCKS_MAX: u64 = 16;
@@ -24,6 +28,8 @@ pub(super) enum RingRead {
     Blocks {
         run: Run,
         next: u64,
+        /// How often it was read by itself, this time included.
+        reads: u32,
         data: Vec<u8>,
     },
 }
@@ -45,11 +51,18 @@ impl Mount {
         let (run, next, mut data) = match (reading, result) {
             (RingRead::Whole(_), Ok(data)) => return Ok(Some(data.unwrap_or_default())),
             (RingRead::Whole(run), Err(_)) => (run, run.start, Vec::new()),
-            (RingRead::Blocks { run, next, mut data }, Ok(block)) => {
+            (RingRead::Blocks { run, next, mut data, .. }, Ok(block)) => {
                 data.extend_from_slice(&block.unwrap_or_default());
                 (run, next + 1, data)
             }
-            (RingRead::Blocks { run, next, data }, Err(error)) => {
+            // A device, or the path to it, may fail once, and what counts as zeros may have been acknowledged.
+            (RingRead::Blocks { run, next, reads, data }, Err(error)) if reads < READS_MAX => {
+                let at = spot(next * BLOCK);
+                tracing::warn!(%error, at, reads, "a block of the journal cannot be read; it is read again");
+                self.read_ring_block(run, next, reads + 1, data);
+                return Ok(None);
+            }
+            (RingRead::Blocks { run, next, data, .. }, Err(error)) => {
                 self.bad_blocks.insert(next);
                 if self.bad_blocks.len() as u64 > BAD_BLOCKS_MAX {
                     return Err(MountError::Device(error));
@@ -61,8 +74,12 @@ impl Mount {
         if next == run.end() {
             return Ok(Some(data.into()));
         }
-        let token = self.read(Run { start: next, count: 1 });
-        self.ring_reads.insert(token, RingRead::Blocks { run, next, data });
+        self.read_ring_block(run, next, 1, data);
         Ok(None)
+    }
+
+    fn read_ring_block(&mut self, run: Run, next: u64, reads: u32, data: Vec<u8>) {
+        let token = self.read(Run { start: next, count: 1 });
+        self.ring_reads.insert(token, RingRead::Blocks { run, next, reads, data });
     }
 }

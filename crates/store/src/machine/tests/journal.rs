@@ -155,6 +155,31 @@ fn a_journal_of_which_much_is_unreadable_is_no_end_of_one() {
     assert_eq!(mount(&mut disk, &mut rng).err(), Some(MountError::Device(DeviceError::Io)));
 }
 
+#[test]
+fn a_block_of_the_journal_that_cannot_be_read_a_few_times_counts() {
+    // One read is that of all blocks at once.
+    for (failures, records) in [(4, 10), (5, 9)] {
+        let mut rng = StdRng::seed_from_u64(6);
+        let (start, mut disk) = with_records(&mut rng, 10);
+        let last = start + 18 * BLOCK;
+        let mut left = failures;
+        let mut mount = Store::mount(disk.sizes(), config(), JOURNAL_KEY);
+        let store = loop {
+            if let Some(result) = mount.take() {
+                break result.unwrap();
+            }
+            for command in mount.take_commands() {
+                let is_there = matches!(command, DeviceCommand::Read { offset, len, .. } if (offset..offset + len).contains(&last));
+                let (token, result) = disk.execute(command);
+                let fails = is_there && left > 0;
+                left -= u32::from(fails);
+                mount.device_done(token, if fails { Err(DeviceError::Io) } else { result });
+            }
+        };
+        assert_eq!((left, store.replayed().records), (0, records));
+    }
+}
+
 /// A block that reads like a record, later than all others, of a store without a key.
 fn forged() -> Bytes {
     let key = JournalKey::new(STORE_UUID);
