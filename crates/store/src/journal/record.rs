@@ -5,7 +5,7 @@ use codec::{AlignedBuf, BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Feature
 use types::{CollId, HObject, Transaction, TxnOp};
 
 use super::JournalKey;
-use crate::space::Run;
+use crate::{device::BLOCK, space::Run};
 
 const MAGIC: u32 = 0x4a4c_4f4c;
 /// Bytes of the header; the descriptions follow at once.
@@ -44,6 +44,15 @@ pub(crate) struct Direct {
     pub(crate) block: u64,
     pub(crate) runs: Vec<Run>,
     pub(crate) crcs: Vec<u32>,
+}
+
+impl Direct {
+    /// True if it has a checksum for each of its blocks, and an object may have these blocks.
+    fn is_measured(&self) -> bool {
+        let count = self.runs.iter().map(|run| run.count).fold(0, u64::saturating_add);
+        let end = self.block.checked_add(count).and_then(|end| end.checked_mul(BLOCK));
+        count == self.crcs.len() as u64 && end.is_some() && self.runs.iter().all(|run| run.count > 0)
+    }
 }
 
 /// A transaction as a record holds it.
@@ -208,7 +217,13 @@ impl Header {
     fn decode(&self, mut meta: Reader, mut payload: Reader) -> Result<Vec<Body>, DecodeError> {
         (0..self.txn_count)
             .map(|_| {
-                let directs = Decode::decode(&mut meta)?;
+                let directs: Vec<Direct> = Decode::decode(&mut meta)?;
+                if !directs.iter().all(Direct::is_measured) {
+                    return Err(DecodeError::Invalid {
+                        what: "blocks of direct data",
+                        value: directs.len() as u64,
+                    });
+                }
                 Ok(Body { txn: Transaction::decode_split(&mut meta, &mut payload)?, directs })
             })
             .collect()
@@ -243,6 +258,22 @@ mod tests {
     fn opened(record: Vec<u8>) -> Option<Vec<Body>> {
         let record = Bytes::from(record);
         Header::peek(&record, KEY, 1)?.open(&record)
+    }
+
+    #[test]
+    fn direct_data_without_a_checksum_for_each_block_is_no_record() {
+        let opened_with = |block: u64, counts: &[u64], crc_count: usize| {
+            let mut draft = Draft::new(CollId::pg(PgId::new(PoolId(1), 0)));
+            let object = HObject { oid: Bytes::from_static(b"o"), ..HObject::default() };
+            let runs = counts.iter().map(|&count| Run { start: 1_000, count }).collect();
+            draft.directs.push(Direct { before_op: 0, object, block, runs, crcs: vec![7; crc_count] });
+            let (record, _) = Header::build(KEY, (1, 2, 3), std::iter::once(&draft.finish()));
+            opened(record.to_vec()).is_some()
+        };
+        assert!(opened_with(5, &[2, 1], 3));
+        assert!(!opened_with(5, &[2, 1], 2) && !opened_with(5, &[2, 1], 4));
+        assert!(!opened_with(5, &[3, 0], 3) && !opened_with(5, &[u64::MAX, 4], 3));
+        assert!(!opened_with(u64::MAX - 1, &[3], 3) && !opened_with(u64::MAX / BLOCK, &[3], 3));
     }
 
     #[test]
