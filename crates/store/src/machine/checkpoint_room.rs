@@ -31,6 +31,8 @@ const BEGIN_PART_OF_ALL: u64 = 8;
 const GROWTH_TIMES: u64 = 2;
 /// Quarters of the free space that a checkpoint may need before removals, and moves that have begun, wait for it.
 const REMOVAL_QUARTERS: u64 = 3;
+/// Bytes of a region's record in the root: a reference of one run.
+const REGION_REFERENCE_BYTES: u64 = 28;
 /// Index pages that may change when what is under way to its place is there: those of its objects, and of tables.
 const PLACING_PAGES: u64 = 8;
 
@@ -55,15 +57,20 @@ impl Free {
 
 impl Store {
     /// Bytes that a checkpoint needs for the index: one begun now, and what is left of the one being made.
-    fn index_need(&self) -> u64 {
+    pub(super) fn index_need(&self) -> u64 {
         let need = self.index.dirty_need() + self.index.frozen_need();
-        if need == 0 { 0 } else { need + self.space.records_need() * BLOCK }
+        if need == 0 { 0 } else { need + self.map_need() }
+    }
+
+    /// Bytes of the space map's changed records, and of all in the root.
+    fn map_need(&self) -> u64 {
+        self.space.records_need() * BLOCK + self.regions.len() as u64 * REGION_REFERENCE_BYTES
     }
 
     /// True if the free space is many times what checkpoints and this growth may need: mostly no closer look is needed.
     fn has_plenty(&self, growth: &SpaceEstimate) -> bool {
         let pending = self.pending.need(growth.pending_bytes, 0) + BLOCK;
-        let index = self.index.need_at_most() + self.space.records_need() * BLOCK + growth.index_bytes;
+        let index = self.index.need_at_most() + self.map_need() + growth.index_bytes;
         let free = self.free();
         let need = free.spilt(8 * index) + 8 * (growth.direct_bytes + pending);
         let has_plenty = need <= free.main.saturating_sub(self.growth_floor());

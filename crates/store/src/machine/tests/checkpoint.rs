@@ -1,7 +1,7 @@
 //! What a checkpoint places, and where.
 
 use super::*;
-use crate::{DeviceCommand, machine::checkpoint::BlobKind, space::Run};
+use crate::{DeviceCommand, index::Place, machine::checkpoint::BlobKind, space::Run};
 
 #[test]
 fn nothing_is_written_to_a_root_of_too_many_runs() {
@@ -20,6 +20,22 @@ fn nothing_is_written_to_a_root_of_too_many_runs() {
     assert_eq!(store.space.free_count(), free_count);
     store.place_blob(&[2; 2 * BLOCK as usize], BlobKind::Root(2)).unwrap();
     settle_writes(&mut store, &mut disk, &mut rng, |data| assert!(data.iter().all(|byte| *byte != 1)));
+}
+
+#[test]
+fn the_room_for_a_checkpoint_counts_the_regions_in_the_root() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let mut txn = Transaction::new(coll(0));
+    txn.push(&object(0), Mutation::Touch);
+    store.submit(Token(1), txn);
+    let of_few = store.index_need();
+    assert!(of_few > 0);
+    // A region has 124 MiB: a device of more than a TiB has so many.
+    let added = 10_000u64;
+    store.regions.resize_with(store.regions.len() + added as usize, Place::default);
+    assert_eq!(store.index_need() - of_few, added * 28);
 }
 
 /// Executes everything and shows what is written.
