@@ -22,11 +22,11 @@ use crate::{
     split_commands::{SplitCommands, take_front},
 };
 
-/// How often the lock of a device is tried before another process is said to have it: the kernel lets
-/// go of a killed process' files only when its last device command has ended.
+/// How often a device is tried before another process is said to have it: the kernel lets go of a killed process'
+/// files only when its last device command has ended.
 const LOCK_ATTEMPTS: u32 = 100;
 
-/// How often a command of the operator tries the lock of a device.
+/// How often a command of the operator tries a device.
 const LOCK_ATTEMPTS_OFFLINE: u32 = 5;
 
 /// Pause between two attempts.
@@ -76,15 +76,16 @@ pub(crate) type Answer = (Token, Result<Option<Bytes>, DeviceError>);
 /// How a device is opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Access {
-    /// By no other process at the same time.
+    /// By no other process at the same time, and a block device by nothing else on the machine: a lock keeps off those
+    /// that open the same path, a claim those that open another one of the same device, as containers do, and mounts.
     Exclusive,
     /// Exclusive, where the OSD is expected not to run: one that does is not waited for.
     Offline,
-    /// Exclusive, for a new store: a file of so many bytes is made if there is none, and a block device that is mounted
-    /// is refused.
+    /// Exclusive, for a new store: a file of so many bytes is made if there is none.
     Create(u64),
     /// Besides other shards of the same process, after [`Device::share_lock`]. Each shard's open file has a lock of its
-    /// own, as each may have commands in flight when the process is killed.
+    /// own, as each may have commands in flight when the process is killed. The claim is the first shard's alone, as
+    /// the kernel would refuse a second one.
     Shared,
 }
 
@@ -108,9 +109,10 @@ impl Device {
     /// Opens the whole of all for O_DIRECT.
     pub(crate) fn open(reactor: &mut Reactor, paths: &DevicePaths, access: Access) -> Result<Device> {
         let mut parts = Vec::new();
-        let unmounted = matches!(access, Access::Create(_));
+        let makes_files = matches!(access, Access::Create(_));
+        let claim = !matches!(access, Access::Shared);
         for (role, path) in paths.all() {
-            let is_there = is_there(path, unmounted).with_context(|| path.display().to_string())?;
+            let is_there = is_there(path, makes_files).with_context(|| path.display().to_string())?;
             let (size, lock, attempts) = match access {
                 Access::Exclusive => (None, Lock::Exclusive, LOCK_ATTEMPTS),
                 Access::Offline => (None, Lock::Exclusive, LOCK_ATTEMPTS_OFFLINE),
@@ -118,7 +120,7 @@ impl Device {
                 Access::Create(main) => (Some(file_bytes(role, main)), Lock::Exclusive, LOCK_ATTEMPTS),
                 Access::Shared => (None, Lock::Shared, 1),
             };
-            let options = OpenOptions { direct: true, create: size.is_some(), unmounted, size, lock };
+            let options = OpenOptions { direct: true, create: size.is_some(), claim, size, lock };
             let file = open_when_unlocked(reactor, path, options, attempts)?;
             let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
             let is_block_device = reactor.is_block_device(file);
@@ -478,7 +480,9 @@ fn open_when_unlocked(
 ) -> Result<FileId> {
     for _ in 1..attempts {
         match reactor.open(path, options) {
-            Err(error) if error.source.kind() == ErrorKind::WouldBlock => thread::sleep(LOCK_PAUSE),
+            Err(error) if matches!(error.source.kind(), ErrorKind::WouldBlock | ErrorKind::ResourceBusy) => {
+                thread::sleep(LOCK_PAUSE);
+            }
             opened => return Ok(opened?),
         }
     }
@@ -487,7 +491,10 @@ fn open_when_unlocked(
             anyhow::anyhow!("{} is in use by another process: stop its OSD first", path.display())
         }
         ErrorKind::ResourceBusy => {
-            anyhow::anyhow!("{} is in use: it is mounted, or part of a RAID or volume group", path.display())
+            anyhow::anyhow!(
+                "{} is in use: its OSD runs, or it is mounted, or part of a RAID or volume group",
+                path.display()
+            )
         }
         _ => error.into(),
     })
@@ -495,7 +502,12 @@ fn open_when_unlocked(
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{
+        fs,
+        io::Write,
+        path::PathBuf,
+        process::{self, Command},
+    };
 
     use super::*;
 
@@ -504,11 +516,11 @@ mod tests {
     }
 
     /// The files go with it.
-    struct Folder(std::path::PathBuf);
+    struct Folder(PathBuf);
 
     impl Folder {
         fn new(name: &str) -> Folder {
-            let path = std::env::temp_dir().join(format!("loligo-device-{name}-{}", std::process::id()));
+            let path = std::env::temp_dir().join(format!("loligo-device-{name}-{}", process::id()));
             fs::create_dir_all(&path).unwrap();
             Folder(path)
         }
@@ -517,6 +529,31 @@ mod tests {
     impl Drop for Folder {
         fn drop(&mut self) {
             fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    /// A loop device, and another node of it.
+    struct LoopDevice {
+        path: PathBuf,
+        other: PathBuf,
+    }
+
+    impl LoopDevice {
+        /// `None` where there are no loop devices, or not for us.
+        fn attach(folder: &Folder) -> Option<LoopDevice> {
+            let (file, other) = (folder.0.join("disk"), folder.0.join("other"));
+            fs::File::create(&file).unwrap().set_len(64 << 20).unwrap();
+            let made = Command::new("losetup").args(["--find", "--show"]).arg(&file).output().ok()?;
+            let path = PathBuf::from(String::from_utf8(made.stdout).ok()?.trim());
+            let disk = made.status.success().then_some(LoopDevice { path, other })?;
+            let copied = Command::new("cp").arg("-a").args([&disk.path, &disk.other]).status().ok()?;
+            (copied.success() && fs::File::open(&disk.other).is_ok()).then_some(disk)
+        }
+    }
+
+    impl Drop for LoopDevice {
+        fn drop(&mut self) {
+            Command::new("losetup").arg("--detach").arg(&self.path).status().unwrap();
         }
     }
 
@@ -588,5 +625,26 @@ mod tests {
         opened_later().unwrap_err();
         drop(shard);
         opened_later().unwrap();
+    }
+
+    #[test]
+    fn a_block_device_is_claimed_by_whatever_path_it_is_opened() {
+        let folder = Folder::new("claim");
+        let Some(disk) = LoopDevice::attach(&folder) else {
+            let skipped = b"SKIPPED: a_block_device_is_claimed: there are no loop devices\n";
+            return std::io::stderr().write_all(skipped).unwrap();
+        };
+        let paths = |main: &PathBuf| DevicePaths { main: main.clone(), journal: None, index: None };
+        let (own, other) = (paths(&disk.path), paths(&disk.other));
+        let (mut control, mut shard, mut later) = (reactor(), reactor(), reactor());
+        let device = Device::open(&mut control, &own, Access::Exclusive).unwrap();
+        device.share_lock(&mut control).unwrap();
+        Device::open(&mut shard, &own, Access::Shared).unwrap();
+        for access in [Access::Offline, Access::Create(64 << 20)] {
+            let Err(error) = Device::open(&mut later, &other, access) else { panic!("it is in use") };
+            assert!(error.to_string().ends_with("or part of a RAID or volume group"), "{error:#}");
+        }
+        drop((control, shard));
+        Device::open(&mut later, &other, Access::Exclusive).unwrap();
     }
 }

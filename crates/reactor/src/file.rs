@@ -37,8 +37,9 @@ pub struct OpenOptions {
     pub direct: bool,
     /// Create the file if it is not there (readable by its owner only).
     pub create: bool,
-    /// Of a block device: fail with `ResourceBusy` if a mount, a RAID or the like has it.
-    pub unmounted: bool,
+    /// Of a block device: keep mounts, RAIDs and other openers that ask for this off it as long as it is open, by
+    /// whatever path; fail with `ResourceBusy` if one of them has it. A lock is only of the path's own file.
+    pub claim: bool,
     /// Make a regular file at least this long; a device must be. In bytes.
     pub size: Option<u64>,
     /// Take this lock, or fail with `WouldBlock` when another open file has one that excludes it.
@@ -81,7 +82,7 @@ impl File {
         flags.set(OFlags::DIRECT, options.direct);
         // Without O_CREAT it is defined for block devices only.
         let is_device = || path.metadata().is_ok_and(|found| found.file_type().is_block_device());
-        flags.set(OFlags::EXCL, options.unmounted && !options.create && is_device());
+        flags.set(OFlags::EXCL, options.claim && !options.create && is_device());
         let fd = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
             let hint = "its file system has no O_DIRECT; use another one or a block device";
             match error {

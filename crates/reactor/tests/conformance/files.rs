@@ -28,7 +28,7 @@ const SIZE: u64 = 8 << 20;
 /// Opens as stores do, with O_DIRECT where the file system has it.
 fn open(reactor: &mut Reactor, file: &TempFile) -> FileId {
     let options =
-        OpenOptions { direct: true, create: true, unmounted: false, size: Some(SIZE), lock: Lock::Exclusive };
+        OpenOptions { direct: true, create: true, claim: false, size: Some(SIZE), lock: Lock::Exclusive };
     match reactor.open(&file.0, options) {
         Err(error) if error.source.kind() == std::io::ErrorKind::Unsupported => {
             eprintln!("without O_DIRECT: {error}");
