@@ -88,9 +88,10 @@ impl Lease {
     }
 }
 
-/// True when the process that served as `osd` is known to be gone, or to have begun anew.
+/// True when the process that served as `osd` is known to be gone. Nothing is known of an OSD that was removed from the
+/// map, nor of one that was made under its id since and has not been up: the epochs of both are zero.
 fn is_over(map: &OsdMap, osd: OsdId) -> bool {
-    map.is_down(osd) && map.xinfo(osd).dead_epoch >= map.up_from(osd)
+    map.is_down(osd) && map.xinfo(osd).dead_epoch > map.up_from(osd)
 }
 
 impl Pg {
@@ -170,7 +171,10 @@ impl Pg {
 
 #[cfg(test)]
 mod tests {
+    use types::{Epoch, OsdInfo, OsdState, OsdXInfo};
+
     use super::*;
+    use crate::test_world::World;
 
     const SEC: u64 = 1_000_000_000;
 
@@ -193,5 +197,29 @@ mod tests {
         leases.on_granted(OsdId(1), Instant(9));
         leases.on_granted(OsdId(1), Instant(5));
         assert_eq!(leases.granted[&OsdId(1)], Instant(9));
+    }
+
+    #[test]
+    fn only_an_osd_that_is_known_to_be_dead_serves_no_more_before_its_time_is_over() {
+        let mut world = World::of(2);
+        let osd = world.add_down_osd();
+        let at = usize::try_from(osd.0).unwrap();
+        world.pg.lease.add_prior(osd, world.now + LEASE_AT_MOST);
+        let gone = OsdState::default();
+        for (state, up_from, dead_epoch, is_over) in [
+            (OsdState::EXISTS, 5, 0, false),
+            (OsdState::EXISTS, 5, 4, false),
+            (OsdState::EXISTS, 5, 6, true),
+            // Purged, and then made anew.
+            (gone, 0, 0, false),
+            (OsdState::EXISTS, 0, 0, false),
+        ] {
+            world.map.osd_state[at] = state;
+            world.map.osd_info[at] = OsdInfo { up_from: Epoch(up_from), ..OsdInfo::default() };
+            world.map.osd_xinfo[at] = OsdXInfo { dead_epoch: Epoch(dead_epoch), ..OsdXInfo::default() };
+            assert_eq!(world.act(|pg, ctx| pg.is_prior_lease_over(ctx)), is_over, "{state:?} {up_from}");
+        }
+        world.now = world.now + LEASE_AT_MOST;
+        assert!(world.act(|pg, ctx| pg.is_prior_lease_over(ctx)));
     }
 }
