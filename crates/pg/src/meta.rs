@@ -42,6 +42,7 @@ fn object_key(kind: u8, object: &HObject) -> Bytes {
 #[derive(Debug, Default)]
 pub(crate) struct MetaChange {
     set: Pairs,
+    /// A key that is set, too, was removed before and stays.
     removed: Vec<Bytes>,
     /// The first key of the log that is not trimmed.
     trimmed: Option<Bytes>,
@@ -108,7 +109,6 @@ impl MetaChange {
         let key = object_key(MISSING, object);
         match need {
             Some(need) => {
-                self.removed.retain(|k| *k != key);
                 self.set.insert(key, need.to_bytes(Features::default()));
             }
             None => {
@@ -134,7 +134,7 @@ impl MetaChange {
         self.set
     }
 
-    /// Appends the changes to `txn`. Removals come first: a key set again stays.
+    /// Appends the changes to `txn`. Removals come first.
     pub(crate) fn into_txn(self, txn: &mut Transaction) {
         if let Some(last) = self.trimmed {
             txn.push(&object(), Mutation::OmapRemoveRange { first: Bytes::from_static(&[LOG]), last });
@@ -268,6 +268,28 @@ mod tests {
         change.unlog_upto(entry(4).version);
         let loaded = run(change);
         assert_eq!((versions(&loaded), loaded.missing.len()), (vec![5, 6], 1));
+    }
+
+    #[test]
+    fn what_is_removed_and_set_again_stays_and_what_is_set_and_removed_goes() {
+        let mut store = MemStore::new();
+        let coll = CollId::pg(PgId::new(PoolId(1), 0));
+        let mut txn = Transaction::new(coll);
+        txn.ops.push(TxnOp::CreateCollection);
+        let object = |at: u64| HObject { oid: Bytes::from(format!("o{at}")), ..object() };
+        let need = EVersion::new(Epoch(3), 1);
+        let mut change = MetaChange::default();
+        change.info(&PgInfo::default(), &mut None);
+        for (at, is_last) in [(1, true), (2, false)] {
+            change.missing(&object(at), (!is_last).then_some(need));
+            change.gathered(&object(at), !is_last);
+            change.missing(&object(at), is_last.then_some(need));
+            change.gathered(&object(at), is_last);
+        }
+        change.into_txn(&mut txn);
+        store.submit(Token(0), txn);
+        let loaded = load(&store, coll).unwrap().unwrap();
+        assert_eq!((loaded.missing, loaded.gathered), ([(object(1), need)].into(), vec![object(1)]));
     }
 
     #[test]
