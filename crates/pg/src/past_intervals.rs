@@ -8,12 +8,13 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use types::{Epoch, OsdId, OsdMap, PgInterval};
 
-use crate::{Pg, pg::Phase};
+use crate::{Pg, pg::Phase, unfound::is_given_up};
 
 /// Drops intervals, of a list in their order, of which later ones say all: the OSDs of one later interval were all
 /// members of this one, too, so what tells the PG of that interval tells it of this one, and each member of this one is
 /// a member of a later one, so no OSD is forgotten that may have something ([`Pg::might_have`]). Hence the list does
-/// not grow with every restart while the PG is not clean (`pi_compact_rep::add_interval`).
+/// not grow with every restart while the PG is not clean (`pi_compact_rep::add_interval`). That all OSDs of the later
+/// interval were removed from the map tells nothing of this one: see [`Pg::is_told`].
 pub(crate) fn forget_superseded(intervals: &mut Vec<PgInterval>) {
     let mut kept: Vec<PgInterval> = Vec::with_capacity(intervals.len());
     for interval in intervals.drain(..).rev() {
@@ -57,13 +58,30 @@ impl Pg {
     }
 
     /// True when a member of the interval has told what it has, or was given up (`osd lost`) since the interval began.
-    /// Also true when no member exists any more: an operator who removed them all (`osd purge`) gave them up for good,
-    /// and there is none left to come back, or to be marked lost.
+    /// Also true when no member exists any more, and no other OSD may have more: an operator who removed them all
+    /// (`osd purge`) gave them up for good, and there is none left to come back, or to be marked lost.
     fn is_told(&self, interval: &PgInterval, map: &OsdMap) -> bool {
         let is_lost = |osd: OsdId| map.exists(osd) && map.info(osd).lost_at > interval.first;
         let mut members = interval.acting.iter().copied().filter(|osd| osd.is_some());
         members.clone().any(|osd| osd == self.me || self.is_probed(osd, map) || is_lost(osd))
-            || !members.any(|osd| map.exists(osd))
+            || !members.any(|osd| map.exists(osd)) && self.untold_members(map).next().is_none()
+    }
+
+    /// Members of the open intervals that have not told what they have and were not given up. An interval of which they
+    /// were members, too, may have been forgotten for one whose members do not exist any more ([`forget_superseded`]).
+    /// Then they alone have what was written in it.
+    fn untold_members(&self, map: &OsdMap) -> impl Iterator<Item = OsdId> {
+        let members = self.open_intervals(map).flat_map(|interval| interval.acting.iter().copied());
+        members.filter(move |osd| {
+            osd.is_some() && *osd != self.me && !self.is_probed(*osd, map) && !is_given_up(*osd, map)
+        })
+    }
+
+    /// OSDs that would make [`Pg::is_told`] true, if they came up or were given up.
+    fn wanted_for(&self, interval: &PgInterval, map: &OsdMap) -> BTreeSet<OsdId> {
+        let members = interval.acting.iter().copied().filter(|osd| map.exists(*osd));
+        let members: BTreeSet<OsdId> = members.collect();
+        if members.is_empty() { self.untold_members(map).collect() } else { members }
     }
 
     /// True when no writes can be lost by serving with what was told.
@@ -106,8 +124,8 @@ impl Pg {
         });
         if self.phase == Phase::Down {
             let untold = self.open_intervals(map).filter(|interval| !self.is_told(interval, map));
-            let members = untold.flat_map(|interval| interval.acting.iter().copied());
-            let wanted: BTreeSet<OsdId> = members.filter(|osd| map.exists(*osd)).collect();
+            let wanted: BTreeSet<OsdId> =
+                untold.flat_map(|interval| self.wanted_for(interval, map)).collect();
             let one = |osd: &OsdId| {
                 json!({
                     "osd": osd.0,
@@ -322,6 +340,36 @@ mod tests {
                 let blocking = shown["peering_blocked_by"].as_array().unwrap();
                 assert_eq!(blocking.iter().map(|by| &by["osd"]).collect::<Vec<_>>(), [&json!(other.0)]);
             }
+        }
+    }
+
+    /// The interval that both led was forgotten for the one that the purged OSD led alone.
+    #[test]
+    fn a_pg_waits_for_an_osd_that_led_with_a_purged_one_until_it_is_given_up() {
+        for is_purged in [false, true] {
+            let (mut world, purged) = left_behind();
+            let away = world.add_down_osd();
+            let [purged, away_at] = [purged, away].map(|osd| usize::try_from(osd.0).unwrap());
+            let alone = world.pg.intervals[0].clone();
+            let me = world.pg.me;
+            world.pg.intervals.push(PgInterval { acting: vec![away, me], primary: me, ..alone });
+            world.map.osd_state[purged] = types::OsdState::default();
+            world.map.osd_info[purged] = types::OsdInfo::default();
+            world.map.osd_info[away_at].up_from = Epoch(1);
+            world.map.epoch = world.map.epoch.next();
+            world.handle(Event::NewMap);
+            assert_eq!(world.pg.phase, Phase::Down);
+            let shown = world.pg.peering_json("now", &world.map);
+            let blocking = shown["peering_blocked_by"].as_array().unwrap();
+            assert_eq!(blocking.iter().map(|by| &by["osd"]).collect::<Vec<_>>(), [&json!(away.0)]);
+            if is_purged {
+                world.map.osd_state[away_at] = types::OsdState::default();
+            } else {
+                world.map.osd_info[away_at].lost_at = Epoch(2);
+            }
+            world.map.epoch = world.map.epoch.next();
+            world.handle(Event::NewMap);
+            assert_ne!(world.pg.phase, Phase::Down, "purged: {is_purged}");
         }
     }
 

@@ -121,8 +121,7 @@ impl Pg {
 
     /// True when no OSD is left that may have what is unfound: all have said what they have, or will not come back.
     pub fn is_all_probed(&self, map: &OsdMap) -> bool {
-        let is_gone = |osd: OsdId| !map.exists(osd) || map.info(osd).lost_at > map.info(osd).up_from;
-        self.might_have().into_iter().all(|osd| self.is_probed(osd, map) || is_gone(osd))
+        self.might_have().into_iter().all(|osd| self.is_probed(osd, map) || is_given_up(osd, map))
     }
 
     /// Looks for an object again, as the OSDs that have it, or may have it, have changed.
@@ -359,6 +358,12 @@ impl Pg {
         self.submit_internal(&object.head(), staged, Vec::new(), ctx);
         ctx.effects.push(Effect::StatsChanged);
     }
+}
+
+/// True for an OSD that does not come back with what it had: it was removed from the map, or declared lost since it was
+/// up last.
+pub(crate) fn is_given_up(osd: OsdId, map: &OsdMap) -> bool {
+    !map.exists(osd) || map.info(osd).lost_at > map.info(osd).up_from
 }
 
 /// An xattr in a transaction that makes the object.
