@@ -1,6 +1,7 @@
 //! Recovery: whole objects are sent to copies that lack them, a few at a time, those first that ops wait for. Large
 //! ones are sent in parts. All PGs together share the limits on what is under way: see `throttle.rs`.
 
+mod cursor;
 mod gather;
 mod part;
 mod policy;
@@ -17,6 +18,7 @@ use types::{
     EVersion, HObject, Missing, Mutation, OsdId, OsdMap, PgInfo, PgState, SnapId, Token, Transaction, TxnOp,
 };
 
+use cursor::Cursor;
 use part::{Content, Measure, WHOLE, part_of};
 use throttle::{RecoveryBytes, RecoverySlot};
 use urgent::Urgent;
@@ -45,6 +47,9 @@ pub(crate) struct Recovery {
     /// By object: the OSD that it is pulled from, and its slot among what this OSD recovers.
     pulling: BTreeMap<HObject, (OsdId, RecoverySlot)>,
     pushing: BTreeMap<(OsdId, HObject), RecoverySlot>,
+    /// Where pulls that no op waits for go on, and pushes, by target.
+    pulls_from: Cursor,
+    pushes_from: BTreeMap<OsdId, Cursor>,
     /// By target and object: what was sent last, as a push or to answer a pull, and is not known to have arrived.
     sent: BTreeMap<(OsdId, HObject), RecoveryBytes>,
     /// Pushes that wait for other bytes to arrive at their OSD.
@@ -145,7 +150,20 @@ impl Recovery {
         URGENT_ACTIVE_MAX.saturating_sub(urgent)
     }
 
-    /// The object is not on its way to the OSD any more.
+    /// There may be something new to do for the object: to pull it, or to push it.
+    pub(crate) fn look_again(&mut self, object: &HObject) {
+        self.pulls_from.go_back_to(object);
+        self.pushes_from.values_mut().for_each(|cursor| cursor.go_back_to(object));
+    }
+
+    /// The same for all objects.
+    pub(crate) fn look_at_all_again(&mut self) {
+        self.pulls_from = Cursor::default();
+        self.pushes_from.clear();
+    }
+
+    /// The object is not on its way to the OSD any more. It has arrived, or this copy turned out to be bad: then it is
+    /// looked at again when a good one has come.
     fn forget_push(&mut self, to: OsdId, object: &HObject) {
         let push = (to, object.clone());
         self.pushing.remove(&push);
@@ -170,6 +188,7 @@ impl Pg {
         self.recovery.pushing.retain(|(to, _), _| !is_gone(to));
         self.recovery.sent.retain(|(to, _), _| !is_gone(to));
         self.recovery.held.retain(|push| !is_gone(&push.to));
+        self.recovery.look_at_all_again();
         self.recover(ctx);
     }
 
@@ -482,6 +501,7 @@ impl Pg {
     pub(crate) fn on_push_durable(&mut self, from: OsdId, object: HObject, ctx: &mut Ctx<'_>) {
         self.missing.remove(&object);
         self.unfound.remove(&object);
+        self.recovery.look_again(&object);
         if self.recovery.bad.remove(&object) {
             self.stats.copies_repaired += 1;
             ctx.effects.push(Effect::StatsChanged);
@@ -506,6 +526,8 @@ impl Pg {
         if let Some(missing) = self.peer_missing.get_mut(&from) {
             missing.remove(&object);
         }
+        // The good copy that it was sent may be the only one by now.
+        self.look_for(&object, ctx);
         self.after_recovered(&object, ctx);
     }
 

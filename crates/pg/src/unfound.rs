@@ -92,6 +92,11 @@ impl Unfound {
         self.objects.len()
     }
 
+    /// True for this very object, whatever may be true of its clones.
+    pub(crate) fn has(&self, object: &HObject) -> bool {
+        self.objects.contains(object)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &HObject> {
         self.objects.iter()
     }
@@ -130,6 +135,9 @@ impl Pg {
             return;
         }
         let need = self.missing.get(object);
+        if need.is_some() {
+            self.recovery.look_again(object);
+        }
         if need.is_some_and(|need| self.source_of(object, *need, ctx.map).is_none()) {
             if self.unfound.objects.insert(object.clone()) {
                 ctx.effects.push(Effect::StatsChanged);
@@ -154,6 +162,7 @@ impl Pg {
             ctx.effects.push(Effect::StatsChanged);
         }
         self.unfound.objects = now;
+        self.recovery.look_at_all_again();
     }
 
     /// Asks OSDs that may have what is unfound and have not said what they have, as they were down when the PG peered.

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use messages::{MPgPull, ObjectCursor};
 use types::{EVersion, HObject, MapFlags, OsdId, OsdMap};
 
-use super::{Measure, Push, lacked, toofull};
+use super::{Measure, Push, Recovery, lacked, toofull};
 use crate::{Ctx, Effect, Pg};
 
 impl Pg {
@@ -71,13 +71,24 @@ impl Pg {
 
     /// The next objects to pull, with the OSDs to pull them from, urgent ones first. Looks at no more than it must: a
     /// PG may lack a hundred thousand objects, and this runs after each that came.
-    fn next_pulls(&self, count: usize, is_urgent: bool, ctx: &Ctx<'_>) -> Vec<(OsdId, HObject, EVersion)> {
+    fn next_pulls(
+        &mut self,
+        count: usize,
+        is_urgent: bool,
+        ctx: &Ctx<'_>,
+    ) -> Vec<(OsdId, HObject, EVersion)> {
         let is_held = ctx.map.has_flag(MapFlags::NORECOVER) || !toofull::may_recover(ctx.map, self.me);
         let is_all = !is_urgent && !is_held;
+        if is_all {
+            let Recovery { pulling, pulls_from, .. } = &mut self.recovery;
+            let is_passed = |object: &HObject| self.unfound.has(object) || pulling.contains_key(object);
+            pulls_from.pass(&self.missing, is_passed);
+        }
+        let all = is_all.then(|| self.recovery.pulls_from.rest(&self.missing));
         let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(&self.missing, head));
         urgent
-            .chain(is_all.then_some(&self.missing).into_iter().flatten())
-            .filter(|(object, _)| !self.recovery.pulling.contains_key(*object))
+            .chain(all.into_iter().flatten())
+            .filter(|(object, _)| !self.recovery.pulling.contains_key(*object) && !self.unfound.has(object))
             .filter_map(|(object, version)| {
                 Some((self.source_of(object, *version, ctx.map)?, object.clone(), *version))
             })
@@ -110,16 +121,20 @@ impl Pg {
     }
 
     /// The next objects to push to a member, urgent ones first.
-    fn next_pushes(&self, to: OsdId, is_all: bool, count: usize) -> Vec<HObject> {
+    fn next_pushes(&mut self, to: OsdId, is_all: bool, count: usize) -> Vec<HObject> {
         let Some(missing) = self.peer_missing.get(&to) else { return Vec::new() };
-        let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(missing, head));
-        urgent
-            .chain(is_all.then_some(missing).into_iter().flatten())
-            .filter(|(object, _)| !self.missing.contains_key(*object))
-            .map(|(object, _)| object.clone())
-            .filter(|object| !self.recovery.pushing.contains_key(&(to, object.clone())))
-            .take(count)
-            .collect()
+        let Recovery { pushing, pushes_from, urgent, .. } = &mut self.recovery;
+        let is_passed = |object: &HObject| {
+            self.missing.contains_key(object) || pushing.contains_key(&(to, object.clone()))
+        };
+        let all = is_all.then(|| {
+            let from = pushes_from.entry(to).or_default();
+            from.pass(missing, is_passed);
+            from.rest(missing)
+        });
+        let urgent = urgent.iter().flat_map(|head| lacked(missing, head));
+        let next = urgent.chain(all.into_iter().flatten()).map(|(object, _)| object);
+        next.filter(|object| !is_passed(object)).take(count).cloned().collect()
     }
 
     /// Whether the operator's flags allow filling members that do not act: `nobackfill`, and `norebalance` where no

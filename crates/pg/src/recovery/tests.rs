@@ -405,3 +405,45 @@ fn what_turns_out_to_be_bad_is_not_pushed() {
     world.push(second, 1, 1);
     assert_eq!(pushed(&mut world)[0].0, version);
 }
+
+#[test]
+fn what_is_unfound_is_looked_at_again_when_a_copy_of_it_comes_up() {
+    let mut world = World::of(2);
+    let peer = world.peers[0];
+    let up: Vec<OsdId> = world.map.osds().filter(|osd| world.map.is_up(*osd)).collect();
+    let stray = up.into_iter().find(|osd| *osd != world.pg.me && *osd != peer).unwrap();
+    [1, 2].into_iter().for_each(|at| world.lose(at));
+    world.handle(Event::Tick);
+    let Pg { missing, peer_missing, recovery, .. } = &world.pg;
+    let left = (
+        recovery.pulls_from.rest(missing).count(),
+        recovery.pushes_from[&peer].rest(&peer_missing[&peer]).count(),
+    );
+    assert_eq!((world.pg.unfound_count(), left), (2, (0, 0)));
+    let (pgid, epoch, info) = (world.pg.pgid, world.map.epoch, world.pg.info.clone());
+    world.told();
+    let (intervals, leases) = (Vec::new(), Vec::new());
+    world.say(stray, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+    assert_eq!(pulls(&mut world), 2);
+    for at in [2, 1] {
+        world.push(stray, at, at);
+        let told = world.told().into_iter();
+        let is_push =
+            |message: &Message| matches!(message, Message::MPgPush(push) if push.object == world.object(at));
+        assert_eq!(told.filter(|(osds, message)| *osds == [peer] && is_push(message)).count(), 1);
+    }
+}
+
+/// It was sent when this one was good.
+#[test]
+fn a_copy_is_found_where_it_has_just_arrived() {
+    let mut world = World::of(2);
+    let (pgid, epoch, object, peer) = (world.pg.pgid, world.map.epoch, world.object(1), world.peers[0]);
+    world.pg.is_clean = false;
+    world.pg.peer_missing.insert(peer, [(object.clone(), world.version(1))].into());
+    world.act(|pg, ctx| pg.recover(ctx));
+    world.act(|pg, ctx| pg.repair(&object, ctx));
+    assert_eq!((pulls(&mut world), world.pg.unfound_count()), (0, 1));
+    world.say(peer, MPgPushReply { pgid, epoch, object }.into());
+    assert_eq!((pulls(&mut world), world.pg.unfound_count()), (1, 0));
+}

@@ -29,6 +29,7 @@ impl Pg {
     /// Has a replica's bad copy replaced by a good one.
     pub(crate) fn replace_copy(&mut self, osd: OsdId, object: HObject, version: EVersion, ctx: &mut Ctx<'_>) {
         self.peer_missing.entry(osd).or_default().insert(object.clone(), version);
+        self.recovery.look_again(&object);
         let message = MPgBadCopy { pgid: self.pgid, epoch: ctx.map.epoch, object, version };
         ctx.effects.push(Effect::SendOsd(osd, message.into()));
     }
