@@ -9,7 +9,7 @@ mod activate;
 
 use std::collections::BTreeSet;
 
-use messages::{MPgLog, MPgNotify, MPgQuery};
+use messages::{LogLevel, MPgLog, MPgNotify, MPgQuery};
 use types::{
     EVersion, Epoch, HObject, LogEntry, Membership, Missing, Mutation, ObjectVersions, OsdId, PgInfo,
     Transaction,
@@ -138,7 +138,12 @@ impl Pg {
         self.peer_info.clear();
         self.peer_missing.clear();
         self.recovery.clear();
-        self.unfound.clear();
+        let kept = self.unfound.clear();
+        if kept > 0 {
+            let line =
+                format!("{} peers again: {kept} unfound objects are not marked lost as ordered", self.pgid);
+            ctx.effects.push(Effect::ClusterLog(LogLevel::WARN, line));
+        }
         self.is_clean = false;
         self.trimming = None;
         self.recount = None;

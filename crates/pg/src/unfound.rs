@@ -25,8 +25,8 @@ use crate::{
 
 /// Objects of which older versions are collected at once: all copies' contents are held meanwhile.
 const REVERTS_MAX: usize = 8;
-/// Objects given up in one turn.
-const PER_TURN: usize = 64;
+/// Changes that no client asked for and that are not durable everywhere: more objects are given up when one of them is.
+const IN_FLIGHT_MAX: usize = 64;
 
 /// What becomes of unfound objects (`ceph pg ID mark_unfound_lost`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +77,9 @@ pub(crate) struct Unfound {
 }
 
 impl Unfound {
-    pub(crate) fn clear(&mut self) {
-        *self = Unfound::default();
+    /// Forgets all, and returns how many objects were still to be given up.
+    pub(crate) fn clear(&mut self) -> usize {
+        std::mem::take(self).given_up.len()
     }
 
     /// The object is here, or settled otherwise.
@@ -95,6 +96,11 @@ impl Unfound {
     /// True for this very object, whatever may be true of its clones.
     pub(crate) fn has(&self, object: &HObject) -> bool {
         self.objects.contains(object)
+    }
+
+    /// True while objects are still to be given up.
+    pub(crate) fn is_giving_up(&self) -> bool {
+        !self.given_up.is_empty()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &HObject> {
@@ -194,13 +200,13 @@ impl Pg {
         self.recover(ctx);
     }
 
-    /// Goes on giving up, a few objects at a time. A PG that is about to be merged takes no changes: what is unfound is
-    /// given up again when the monitor has called that off.
+    /// Goes on giving up, as far as the changes that this makes may be in flight. A PG that is about to be merged takes
+    /// no changes: what is unfound is given up again when the monitor has called that off.
     pub(crate) fn give_up_some(&mut self, ctx: &mut Ctx<'_>) {
-        if self.members.is_merging {
+        if self.members.is_merging || !self.unfound.is_giving_up() {
             return;
         }
-        for _ in 0..PER_TURN {
+        for _ in self.ops.unasked_in_flight()..IN_FLIGHT_MAX {
             if self.unfound.offers.len() >= REVERTS_MAX {
                 return;
             }

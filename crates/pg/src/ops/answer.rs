@@ -84,6 +84,9 @@ impl Pg {
             }
             self.run_object(&done.object, ctx);
         }
+        if self.unfound.is_giving_up() {
+            self.recover(ctx);
+        }
         self.answer_copies(ctx);
         self.ask_for_waiting_copies(ctx);
     }

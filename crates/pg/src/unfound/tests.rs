@@ -1,8 +1,8 @@
 //! A primary whose copies are bad: what is unfound, what it asks, and what becomes of it.
 
-use messages::{MPgNotify, Message};
+use messages::{MOSDRepOpReply, MPgNotify, Message};
 use store::{MemStore, ObjectStore};
-use types::{Epoch, IntervalSet, PgInfo, PgInterval, PgState, Token};
+use types::{Epoch, IntervalSet, Missing, PgInfo, PgInterval, PgState, Token};
 
 use super::*;
 use crate::{Event, test_world::World, watched_store::WatchedStore};
@@ -342,5 +342,44 @@ fn nothing_is_given_up_while_the_pg_is_about_to_be_merged() {
         world.handle(Event::GiveUp(how));
         let asked = world.told().into_iter().any(|(_, message)| matches!(message, Message::MPgPull(_)));
         assert!(!asked && world.pg.unfound_count() == 1, "it would be asked for again and again");
+    }
+}
+
+#[test]
+fn objects_are_given_up_as_fast_as_members_confirm_that() {
+    let mut world = World::of(2);
+    let (pgid, epoch, peer, tail) = (world.pg.pgid, world.map.epoch, world.peers[0], world.version(3));
+    world.act(|pg, _| {
+        // The log is past all that it told of the objects.
+        pg.log.trim(tail);
+        pg.info.log_tail = tail;
+    });
+    let lost = (10..).map(|at| (world.object(at), world.version(1))).take(3 * IN_FLIGHT_MAX);
+    let lost: Missing = lost.collect();
+    world.pg.peer_missing.insert(peer, lost.clone());
+    world.pg.missing = lost;
+    world.pg.is_clean = false;
+    world.act(|pg, ctx| pg.look_for_all(ctx));
+    world.handle(Event::GiveUp(GiveUp::Delete));
+    for left in [2 * IN_FLIGHT_MAX, IN_FLIGHT_MAX, 0] {
+        assert_eq!((world.replicated().len(), world.pg.unfound_count()), (IN_FLIGHT_MAX, left));
+        let version = world.pg.info.last_update;
+        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+    }
+    assert!(world.pg.missing.is_empty() && world.pg.is_clean);
+}
+
+#[test]
+fn an_interval_that_ends_before_all_is_given_up_says_so() {
+    let mut world = World::active();
+    world.lose(3);
+    world.handle(Event::GiveUp(GiveUp::Revert));
+    let warnings = |world: &mut World| {
+        let is_warning = |effect: &Effect| matches!(effect, Effect::ClusterLog(LogLevel::WARN, _));
+        world.effects.extract_if(.., |effect| is_warning(effect)).count()
+    };
+    for said in [1, 0] {
+        world.act(|pg, ctx| pg.start_interval(ctx));
+        assert_eq!(warnings(&mut world), said);
     }
 }
