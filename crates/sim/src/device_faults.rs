@@ -17,7 +17,7 @@ const START_AGAIN: Duration = Duration::from_secs(5);
 /// Of a thousand commands, how many a bad device fails.
 const FAILING: [u32; 3] = [1, 10, 200];
 /// An OSD that has ended by itself so often on one device gets another.
-const ENDS_MAX: u32 = 3;
+pub(crate) const ENDS_MAX: u32 = 3;
 
 /// What a device may have lost by itself: each includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,7 +8,8 @@ use types::{OsdMap, PgId, PgState, SnapId};
 
 use crate::{
     canary::Canary,
-    device_faults::Loss,
+    device_faults::{ENDS_MAX, Loss},
+    made_anew::Removal,
     model::SNAP_LAST,
     osd_process::End,
     schedule::{ProcessId, Scheduled},
@@ -40,7 +41,7 @@ impl World {
         if self.options.copies.is_some() {
             return self.strike_whole_devices(osd);
         }
-        match self.rng.random_range(0..63) {
+        match self.rng.random_range(0..65) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -70,7 +71,7 @@ impl World {
             20..24 => self.resize(),
             24..28 => self.spoil(),
             28..30 => self.replace_device(),
-            30 => self.destroy_osd(),
+            30 => self.remove_osd(Removal::Destroy),
             31..34 => self.toggle_pool(),
             34..37 => self.remove_snap(),
             37..40 => self.part(),
@@ -80,6 +81,7 @@ impl World {
             48..52 => self.silence_device(osd),
             52..54 => self.fail_commands(),
             54..60 => self.lose_blocks(),
+            60..62 => self.remove_osd(Removal::Purge),
             _ => self.place_anew(),
         }
     }
@@ -171,15 +173,22 @@ impl World {
         self.rotten.unwrap_or(any)
     }
 
-    /// An OSD loses its device while other copies are whole, and comes back with an empty one.
+    /// An OSD loses its device while there are whole copies besides, and comes back with an empty one. Where some other
+    /// copies are not whole, it has to wait until the others do without it: the empty copy would tell nothing of what
+    /// it wrote together with one that is down.
     fn replace_device(&mut self) {
         let id = self.bad_osd();
-        if self.is_clean() {
+        let is_clean = self.is_clean();
+        if self.made_anew.is_none() && (is_clean || self.is_whole_without(id)) {
             let process = self.osd_process(id);
-            self.note(format!("osd.{id} loses its device"));
+            self.note(format!("osd.{id} loses its device{}", if is_clean { "" } else { " for good" }));
             self.end(process, End::PowerCut);
             self.rotten = Some(id);
-            self.give_new_device(id);
+            if is_clean {
+                self.give_new_device(id);
+            } else {
+                self.ends.insert(id, ENDS_MAX);
+            }
             let down = secs(&mut self.rng, 0.05, 45.0);
             self.schedule.after(down, process, Scheduled::Start);
         }

@@ -2,7 +2,8 @@
 //!
 //! The monitor, the OSDs with their stores, and the clients are the machines that production runs; only the
 //! execution of their effects is virtual. While clients write and read, connections are cut, hosts are partitioned,
-//! processes stand still, are killed, or crash with unflushed writes lost, devices fail or fall silent, and bits rot.
+//! processes stand still, are killed, or crash with unflushed writes lost, devices fail or fall silent, OSDs are
+//! destroyed or purged and made anew, and bits rot.
 //! Each process has a clock of its own. [`World::run`] checks that
 //!
 //! - a client reads what it wrote, snapshots included, at any time;

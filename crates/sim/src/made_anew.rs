@@ -1,11 +1,12 @@
-//! An OSD whose device is gone: an operator destroys it, and makes it anew under its id, with another store and key.
+//! An OSD whose device is gone: an operator destroys or purges it, and makes it anew under its id, with another store
+//! and key.
 
 use std::time::Duration;
 
 use auth::{CryptoKey, Keyring};
 use client::CommandReply;
 use rand::Rng;
-use types::{EntityName, EntityType, OsdId, OsdState};
+use types::{EntityName, EntityType, OsdId, OsdMap, OsdState};
 
 use crate::{
     osd_process::End,
@@ -17,72 +18,96 @@ use crate::{
 /// How often the operator looks whether the next order can be given.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// What the operator does with the OSD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// Its id and its place stay.
+    Destroy,
+    /// Nothing of it stays in the map.
+    Purge,
+}
+
+impl Removal {
+    fn order(self, osd: OsdId) -> String {
+        let what = match self {
+            Removal::Destroy => "destroy",
+            Removal::Purge => "purge",
+        };
+        format!(r#"{{"prefix":"osd {what}","id":"{osd}","yes_i_really_mean_it":true}}"#)
+    }
+
+    fn is_done(self, map: &OsdMap, osd: OsdId) -> bool {
+        match self {
+            Removal::Destroy => map.state(osd).has(OsdState::DESTROYED),
+            Removal::Purge => !map.exists(osd),
+        }
+    }
+}
+
 /// What the operator waits for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Wait {
     /// That the OSD is down for the monitor, too.
     Down,
-    /// That it is destroyed.
-    Destroyed,
+    /// That it is destroyed, or purged.
+    Removed,
     /// For its new key.
     Key,
 }
 
 /// An OSD that is made anew.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct MadeAnew {
     id: usize,
+    removal: Removal,
     wait: Wait,
 }
 
 impl World {
     /// An OSD loses its device while other copies are whole, and is made anew.
-    pub(crate) fn destroy_osd(&mut self) {
+    pub(crate) fn remove_osd(&mut self, removal: Removal) {
         let id = self.bad_osd();
         if self.is_clean() && self.made_anew.is_none() {
             let process = self.osd_process(id);
-            self.note(format!("osd.{id} loses its device, and is destroyed"));
+            self.note(format!("osd.{id} loses its device: {removal:?}"));
             self.end(process, End::PowerCut);
             self.rotten = Some(id);
-            self.made_anew = Some(MadeAnew { id, wait: Wait::Down });
+            self.made_anew = Some(MadeAnew { id, removal, wait: Wait::Down });
             self.schedule.after(LOOK, process, Scheduled::MakeAnew);
         }
     }
 
     /// True while an OSD has no store to start on.
-    pub(crate) fn is_destroyed(&self, id: usize) -> bool {
+    pub(crate) fn is_removed(&self, id: usize) -> bool {
         self.made_anew.as_ref().is_some_and(|anew| anew.id == id)
     }
 
     /// The operator looks, and gives the next order if it is time for it.
     pub(crate) fn make_anew(&mut self, process: ProcessId) {
-        let Some(MadeAnew { id, wait }) = &self.made_anew else { return };
+        let Some(MadeAnew { id, removal, wait }) = self.made_anew else { return };
         // While the monitor is down, too.
         self.schedule.after(LOOK, process, Scheduled::MakeAnew);
         let Some(map) = self.osdmap() else { return };
-        let osd = OsdId(*id as i32);
+        let osd = OsdId(id as i32);
         let next = match wait {
-            Wait::Down if map.is_down(osd) => Some((
-                Wait::Destroyed,
-                format!(r#"{{"prefix":"osd destroy","id":"{osd}","yes_i_really_mean_it":true}}"#),
-            )),
-            Wait::Destroyed if map.state(osd).has(OsdState::DESTROYED) => Some((
+            Wait::Down if map.is_down(osd) => Some((Wait::Removed, removal.order(osd))),
+            Wait::Removed if removal.is_done(map, osd) => Some((
                 Wait::Key,
                 format!(
                     r#"{{"prefix":"auth get-or-create","entity":"osd.{osd}","caps":["mon","allow profile osd","osd","allow *"]}}"#
                 ),
             )),
-            Wait::Down | Wait::Destroyed | Wait::Key => None,
+            Wait::Down | Wait::Removed | Wait::Key => None,
         };
         if let Some((wait, order)) = next {
-            self.made_anew = Some(MadeAnew { id: *id, wait });
+            self.made_anew = Some(MadeAnew { id, removal, wait });
             self.command(order);
         }
     }
 
     /// The answer to an order may have the new key, with which the OSD starts on a new store.
     pub(crate) fn take_key(&mut self, reply: &CommandReply) {
-        let Some(MadeAnew { id, wait: Wait::Key }) = self.made_anew else { return };
+        let Some(MadeAnew { id, wait: Wait::Key, .. }) = self.made_anew else { return };
         let Some(key) = key_in(&reply.output, id) else { return };
         self.made_anew = None;
         self.generations[id] += 1;
@@ -115,6 +140,10 @@ mod tests {
 
     #[test]
     fn an_osd_that_is_made_anew_gets_all_copies_again() {
+        [Removal::Destroy, Removal::Purge].into_iter().for_each(make_anew);
+    }
+
+    fn make_anew(removal: Removal) {
         let mut rng = StdRng::seed_from_u64(1);
         let mut world = World::of(Options::new(1), Scale::new(3, small_store(&mut rng), 4), rng);
         let pool = world.set_up().unwrap();
@@ -122,18 +151,20 @@ mod tests {
         world.until("all PGs to be clean", World::is_clean).unwrap();
         // Only of a client with a workload outcomes are looked at.
         world.workloads.push(crate::workload::Workload::new(1, pool, StdRng::seed_from_u64(1)));
-        world.destroy_osd();
+        world.remove_osd(removal);
         let id = world.rotten.expect("it has lost its device");
         // The operator finds no monitor for a while.
         world.end(MON, End::Killed);
         world.pass(3 * LOOK).unwrap();
         world.start(MON);
-        world.until("the OSD to be made anew", |world| !world.is_destroyed(id)).unwrap();
+        world.until("the OSD to be made anew", |world| !world.is_removed(id)).unwrap();
         world.until("all PGs to be clean", World::is_clean).unwrap();
         let uuid = world.osdmap().unwrap().osd_uuid[id];
         assert_eq!(uuid, [[1].as_slice(), &[id as u8 + 1; 15]].concat()[..]);
+        // Stores get the times of scrubs along with what else changes of a PG: all are scrubbed.
+        world.repair().unwrap();
         // Primaries tell their members.
         world.pass(LOOK).unwrap();
-        world.compare_copies().unwrap();
+        world.compare_copies().unwrap_or_else(|why| panic!("{removal:?}: {why}"));
     }
 }

@@ -32,8 +32,16 @@ impl World {
     fn set_affinity(&mut self) {
         let id = self.rng.random_range(0..self.osds.len());
         let weight = *[0.0, 0.3, 1.0].choose(&mut self.rng).unwrap_or(&1.0);
+        if !self.is_known(id) {
+            return;
+        }
         self.note(format!("osd.{id} has the primary affinity {weight}"));
         self.command(format!(r#"{{"prefix":"osd primary-affinity","id":"{id}","weight":{weight}}}"#));
+    }
+
+    /// False for an OSD that was purged, or may be by the time when an order comes.
+    fn is_known(&self, id: usize) -> bool {
+        !self.is_removed(id) && self.osdmap().is_some_and(|map| map.exists(OsdId(id as i32)))
     }
 
     /// A copy moves to an OSD that has none: of the PG that no merge takes away.
@@ -42,8 +50,8 @@ impl World {
         let Some((pool, _)) = map.pool_by_name(POOL) else { return };
         let pgid = PgId::new(pool, 0);
         let up = map.pg_to_up_acting(pgid).up;
-        let others = (0..self.osds.len()).map(|id| OsdId(id as i32)).filter(|osd| !up.contains(osd));
-        let others: Vec<OsdId> = others.collect();
+        let others = (0..self.osds.len()).filter(|id| self.is_known(*id)).map(|id| OsdId(id as i32));
+        let others: Vec<OsdId> = others.filter(|osd| !up.contains(osd)).collect();
         if let (Some(from), Some(to)) = (up.choose(&mut self.rng), others.choose(&mut self.rng))
             && from.is_some()
         {

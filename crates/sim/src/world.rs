@@ -75,7 +75,7 @@ pub struct World {
     pub(crate) faulty: BTreeSet<usize>,
     /// How often each has, on the device that it has.
     pub(crate) ends: BTreeMap<usize, u32>,
-    /// An OSD that was destroyed, and waits for its new store.
+    /// An OSD that was destroyed or purged, and waits for its new store.
     pub(crate) made_anew: Option<MadeAnew>,
     /// How often each OSD was made anew.
     pub(crate) generations: Vec<u8>,
@@ -310,7 +310,7 @@ impl World {
     /// Starts what is down.
     pub(crate) fn start(&mut self, who: ProcessId) {
         self.starts += 1;
-        if who.0.checked_sub(1).is_some_and(|id| self.is_destroyed(id)) {
+        if who.0.checked_sub(1).is_some_and(|id| self.is_removed(id)) {
             return;
         }
         if let Some(id) = who.0.checked_sub(1).filter(|id| self.osds[*id].up().is_none() && self.is_worn(*id))
