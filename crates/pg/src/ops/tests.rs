@@ -175,10 +175,10 @@ fn a_request_that_becomes_too_large_changes_nothing() {
     let params = OpParams::from_parts(&[&at, &len.to_le_bytes(), &unit.to_le_bytes()]);
     let data = Bytes::from(vec![7; 1024]);
     let same = OsdOp { params, data, ..OsdOp::new(OpCode::WRITESAME) };
+    let before = world.pg.info.last_update;
     ask(&mut world, 7, 1, vec![same; 3]);
-    // That it failed is remembered.
-    assert_eq!(world.replicated().iter().map(|entry| entry.is_error).collect::<Vec<_>>(), [true]);
-    assert_eq!(world.stored(1), 1);
+    assert_eq!((heard(&mut world), world.stored(1)), (vec![(7, "error")], 1));
+    assert_eq!(world.pg.info.last_update, before, "nothing is logged");
 }
 
 #[test]

@@ -60,11 +60,14 @@ fn what_is_written_repeatedly_is_not_multiplied_in_memory() {
 
 #[test]
 fn a_request_stages_so_much_and_no_more() {
-    assert_eq!(Bench::new().result(vec![repeated(0, 127 * MIB, "ab")]), 0);
-    assert_eq!(Bench::new().result(vec![repeated(0, 128 * MIB, "ab")]), EMSGSIZE);
+    assert_eq!(Bench::new().result(vec![repeated(0, 127 * MIB - 256, "ab")]), 0);
+    assert_eq!(Bench::new().result(vec![repeated(0, 127 * MIB, "ab")]), EMSGSIZE);
     assert_eq!(Bench::new().result(vec![repeated(0, 129 * MIB, "ab")]), EFBIG);
     let many = |count| vec![repeated(0, 64 * MIB, "ab"); count];
     assert_eq!((Bench::new().result(many(1)), Bench::new().result(many(2))), (0, EMSGSIZE));
+    // Nor does the rest go on if the op may fail.
+    let may_fail = |op: OsdOp| OsdOp { flags: op_flag::FAILOK, ..op };
+    assert_eq!(Bench::new().result(many(2).into_iter().map(may_fail).collect()), EMSGSIZE);
     // What an op writes anew for a few bytes counts each time.
     let mut bench = Bench::new();
     let line = OpParams::default();
@@ -76,6 +79,31 @@ fn a_request_stages_so_much_and_no_more() {
     assert_eq!(bench.result(vec![entry("a", 20 << 20)]), 0);
     assert_eq!(bench.result((0..6).map(|_| entry("b", 1)).collect()), 0);
     assert_eq!(bench.result((0..7).map(|_| entry("b", 1)).collect()), EMSGSIZE);
+}
+
+/// It has made what it wants to stage, and would do so again in each op that may fail.
+#[test]
+fn a_method_that_stages_too_much_is_the_last_one_of_its_request() {
+    let resize = call("rbd", "object_map_resize", &(256_000_000u64, 1u8).to_bytes(Features::default()));
+    let resize = OsdOp { flags: op_flag::FAILOK, ..resize };
+    let empty = [repeated(0, 100 * MIB, "ab"), range(OpCode::TRUNCATE, 0, 0)];
+    assert_eq!(Bench::new().result([&empty[..], &[resize.clone(), resize.clone()]].concat()), EMSGSIZE);
+    assert_eq!(Bench::new().result(vec![resize]), 0);
+}
+
+#[test]
+fn a_method_makes_so_many_changes_and_no_more() {
+    let f = Features::default();
+    let empty = |count: u64| {
+        let extents: BTreeMap<u64, u64> = (0..count).map(|at| (at, 0)).collect();
+        call("rbd", "sparse_copyup", &(extents, Bytes::new()).to_bytes(f))
+    };
+    let result = |op| Bench::new().result(vec![op]);
+    assert_eq!((result(empty(100_000)), result(empty(530_000))), (0, EMSGSIZE));
+    // Each of as many ops as a request may have changes something.
+    let mut bench = Bench::new();
+    assert_eq!(bench.result((0..65_535).map(|at| range(OpCode::TRUNCATE, at % 9, 0)).collect()), 0);
+    assert_eq!(bench.result(vec![extent(OpCode::WRITE, 0, "x"); 65_535]), 0);
 }
 
 #[test]

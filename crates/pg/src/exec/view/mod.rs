@@ -28,6 +28,11 @@ pub(super) use stage::Change;
 /// much for a few changed bytes, again and again.
 const STAGED_BYTES_MAX: u64 = OBJECT_BYTES_MAX - (1 << 20);
 
+/// What each change counts that an op or a class method stages, beside its bytes: about what keeps it in memory. It
+/// matters for methods, which can make many small ones for a few bytes; a request's 65,535 ops use up an eighth of what
+/// may be staged.
+const CHANGE_BYTES: u64 = 256;
+
 /// What the ops of a request may read and answer, all together: the largest object some times over, which no client
 /// asks for. Ops can ask for the same again and again.
 const OUTPUT_BYTES_MAX: u64 = 4 * OBJECT_BYTES_MAX;
@@ -81,7 +86,8 @@ pub(super) struct View<'a> {
     /// Ranges that differ from the newest clone now.
     changed: IntervalSet,
     mutations: Vec<Mutation>,
-    /// Data, xattrs and omap that were staged so far, copies left out: a copy is one object and never repeated.
+    /// Data, xattrs, omap and changes that were staged so far, copies left out: a copy is one object and never
+    /// repeated.
     staged_bytes: u64,
     /// Data, omap entries and xattrs that were read, chunks that were brought, and what was answered besides.
     output_bytes: u64,
@@ -372,14 +378,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Counts what an op is about to stage; EMSGSIZE if that is too much for one request.
+    /// Counts a change with so many bytes that an op is about to stage; if that is too much for one request, the whole
+    /// request is refused with EMSGSIZE. If only the op failed, and it may fail, the rest would go on, and a class
+    /// method has worked for what it wants to stage: one op after another would work in vain.
     fn charge(&mut self, bytes: usize) -> Result<(), Stop> {
-        let staged = self.staged_bytes.saturating_add(bytes as u64);
-        if staged > STAGED_BYTES_MAX {
-            return Err(Errno::EMSGSIZE.into());
-        }
-        self.staged_bytes = staged;
-        Ok(())
+        self.staged_bytes = self.staged_bytes.saturating_add(CHANGE_BYTES).saturating_add(bytes as u64);
+        if self.staged_bytes > STAGED_BYTES_MAX { Err(self.refuse(Errno::EMSGSIZE)) } else { Ok(()) }
     }
 
     /// True if the request set an xattr, or the omap header, and leaves the object more of them than an object may

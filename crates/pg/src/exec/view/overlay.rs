@@ -326,6 +326,7 @@ impl ObjectView for View<'_> {
 
     fn truncate(&mut self, size: u64) -> Result<(), Stop> {
         self.check_range(size, 0)?;
+        self.charge(0)?;
         self.make_exist();
         self.cut(size)
     }
@@ -335,6 +336,7 @@ impl ObjectView for View<'_> {
         if !self.exists || len == 0 || offset >= self.size {
             return Ok(());
         }
+        self.charge(0)?;
         if offset + len >= self.size {
             // Zeros at the end are cut off, as Ceph does.
             return self.cut(offset);
@@ -373,6 +375,7 @@ impl ObjectView for View<'_> {
 
     fn remove_xattr(&mut self, name: &[u8]) -> Result<(), Stop> {
         self.check_exists()?;
+        self.charge(0)?;
         let name = user_name(name);
         self.xattrs.insert(name.clone(), None);
         self.mutations.push(Mutation::RemoveXattr(name));
@@ -387,6 +390,7 @@ impl ObjectView for View<'_> {
 
     fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<(), Stop> {
         self.check_exists()?;
+        self.charge(0)?;
         self.omap.remove(&keys);
         self.mutations.push(Mutation::OmapRemove(keys));
         Ok(())
@@ -398,6 +402,7 @@ impl ObjectView for View<'_> {
             self.touch();
             return Ok(());
         }
+        self.charge(0)?;
         self.omap.remove_range(first, last);
         self.mutations.push(Mutation::OmapRemoveRange { first: first.clone(), last: last.clone() });
         Ok(())
