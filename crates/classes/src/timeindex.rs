@@ -87,9 +87,13 @@ fn begin(time: UTime, marker: Bytes) -> Bytes {
 
 fn add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let op: AddOp = input(bytes)?;
-    for entry in op.entries {
+    let with_key = |entry: Entry| {
         let key = [&time_key::prefix(entry.key_time), entry.key_text.as_ref()].concat();
-        view.omap_set(BTreeMap::from([(Bytes::from(key), entry.value)]))?;
+        (Bytes::from(key), entry.value)
+    };
+    let added: BTreeMap<Bytes, Bytes> = op.entries.into_iter().map(with_key).collect();
+    if !added.is_empty() {
+        view.omap_set(added)?;
     }
     Ok(Bytes::new())
 }
@@ -162,6 +166,7 @@ mod tests {
             entry(8, 0, "d", "v4"),
         ];
         view.call("timeindex", "add", AddOp { entries }.to_bytes(Features::PACIFIC)).unwrap();
+        assert_eq!(view.changes, 1, "all of them together");
         view
     }
 
@@ -187,6 +192,13 @@ mod tests {
             assert_eq!(texts, [&b"ext"[..], b"a", b"c", b"d"][..count]);
             assert!(reply.entries.first().is_none_or(|e| e.key_time == UTime::new(5, 123_456)));
         }
+    }
+
+    #[test]
+    fn nothing_to_add_changes_nothing() {
+        let mut view = TestView::default();
+        view.call("timeindex", "add", AddOp { entries: Vec::new() }.to_bytes(Features::PACIFIC)).unwrap();
+        assert!(!view.exists && view.changes == 0);
     }
 
     #[test]

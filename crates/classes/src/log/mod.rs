@@ -52,6 +52,7 @@ fn new_key(view: &dyn ObjectView, time: UTime, number: usize) -> Bytes {
 fn add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let op: AddOp = input(bytes)?;
     let mut header = load_header(view)?;
+    let mut added = BTreeMap::new();
     for (number, mut entry) in op.entries.into_iter().enumerate() {
         let time = if op.monotonic_inc.0 { entry.timestamp.max(header.max_time) } else { entry.timestamp };
         header.max_time = header.max_time.max(time);
@@ -60,8 +61,9 @@ fn add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
         }
         let key = entry.id.clone();
         header.max_marker = header.max_marker.max(key.clone());
-        view.omap_set(BTreeMap::from([(key, output(&entry)?)]))?;
+        added.insert(key, output(&entry)?);
     }
+    view.omap_set(added)?;
     view.omap_set_header(output(&header)?)?;
     Ok(Bytes::new())
 }

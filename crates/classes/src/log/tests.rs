@@ -44,6 +44,7 @@ fn keys_that_the_osd_makes_never_go_back_in_time() {
     view.context.current_version = 2;
     add(&mut view, vec![entry(10, 1_234_567, "id1"), entry(5, 0, ""), entry(5, 0, "")], true);
     assert_eq!(keys(&view), ["1_0000000010.001234_2.1", "1_0000000010.001234_2.2", "id1"]);
+    assert_eq!(view.changes, 2, "the entries together, and the header");
     let info = view.call("log", "info", &b"\x01\x01\0\0\0\0"[..]).unwrap();
     let header = Header { max_marker: Bytes::from_static(b"id1"), max_time: UTime::new(10, 1_234_567) };
     assert_eq!(InfoReply::from_bytes(info).unwrap().header, header);

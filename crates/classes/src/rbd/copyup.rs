@@ -32,16 +32,20 @@ pub(super) fn sparse_copyup(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<
     Ok(Bytes::new())
 }
 
-/// Runs of blocks of `sparse_size` that are not all zeros; the last block may be shorter.
+/// Fewer zeros between data free nothing: they are less than a block of the store. Clients look for no less.
+const FREED_BYTES_MIN: u64 = 4096;
+
+/// Runs of blocks of `sparse_size` that are not all zeros; the last block may be shorter. Zeros that free nothing are
+/// taken for data, as there may be as many runs as bytes otherwise. The first run begins the object, and may be empty.
 fn runs_of_data(data: &[u8], sparse_size: u64) -> Vec<Range<u64>> {
     let block_bytes = usize::try_from(sparse_size).unwrap_or(usize::MAX);
-    let mut runs: Vec<Range<u64>> = Vec::new();
+    let mut runs: Vec<Range<u64>> = vec![Range::default()];
     let mut offset = 0;
     for block in data.chunks(block_bytes) {
         let end = offset + block.len() as u64;
         if block.iter().any(|b| *b != 0) {
             match runs.last_mut() {
-                Some(last) if last.end == offset => last.end = end,
+                Some(last) if offset - last.end < FREED_BYTES_MIN => last.end = end,
                 _ => runs.push(offset..end),
             }
         }
@@ -50,8 +54,8 @@ fn runs_of_data(data: &[u8], sparse_size: u64) -> Vec<Range<u64>> {
     runs
 }
 
-/// Frees blocks of zeros of `sparse_size`; an object of nothing but zeros goes, if asked for. It
-/// ends behind the last block with data.
+/// Frees blocks of zeros of `sparse_size`, where there is something to be freed; an object of nothing but zeros goes,
+/// if asked for. It ends behind the last block with data.
 pub(super) fn sparsify(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let (sparse_size, is_remove): (u64, bool) = input(bytes)?;
     check_exists(view)?;

@@ -238,6 +238,23 @@ fn copyup_writes_a_missing_object_only() {
     assert_eq!(view.call("rbd", "sparsify", zero).unwrap_err(), Errno::ENOENT);
 }
 
+#[test]
+fn zeros_that_free_nothing_are_left_alone() {
+    let sparsified = |data: Vec<u8>| {
+        let mut view = TestView { exists: true, data: data.clone(), ..TestView::default() };
+        view.call("rbd", "sparsify", bytes((1u64, false))).unwrap();
+        let last = data.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+        assert_eq!(view.data, data[..last]);
+        view.changes
+    };
+    assert_eq!(sparsified([1, 0].repeat(10_000)), 1, "the last zero is cut off");
+    for (zeros, changes) in [(4_095, 0), (4_096, 2)] {
+        let gap = vec![0; zeros];
+        assert_eq!(sparsified([&gap[..], b"x", &gap[..], b"y"].concat()), changes, "{zeros}");
+    }
+    assert_eq!(sparsified(vec![0; 10_000]), 1);
+}
+
 /// Observed with 16.2.15.
 #[test]
 fn of_extents_with_the_same_offset_the_first_counts() {
