@@ -4,11 +4,15 @@
 //! elements a byte, the first in the highest bits; a u32 length and a footer: crc of the header, u32
 //! count and a crc of each 4 KiB of data. The crcs are seeded with 0. An empty footer has no crcs.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader, crc32c};
 
 pub(super) const PER_BYTE: u64 = 4;
 pub(super) const BLOCK_BYTES: usize = 4096;
+/// An element's value times this is a byte of four such elements.
+const EACH: u8 = 0x55;
 /// Length field, envelope, element count.
 pub(super) const HEADER_BYTES: u64 = 4 + 6 + 8;
 
@@ -61,9 +65,28 @@ impl BitVector {
         let old = self.count;
         self.data.resize(count.div_ceil(PER_BYTE) as usize, 0);
         self.count = count;
-        for index in old..count {
-            self.set(index, value);
-        }
+        let (bytes, others) = self.elements_from(old);
+        self.data[bytes].fill((value & 3) * EACH);
+        others.for_each(|index| self.set(index, value));
+    }
+
+    /// True if all elements from `first` on are `value`.
+    pub(super) fn are_all(&self, first: u64, value: u8) -> bool {
+        let (bytes, mut others) = self.elements_from(first);
+        // None for what does not fit in two bits.
+        let wanted = value.checked_mul(EACH);
+        self.data[bytes].iter().all(|byte| Some(*byte) == wanted)
+            && others.all(|index| self.get(index) == value)
+    }
+
+    /// The elements from `first` on: the bytes that have no others, as there may be very many, and those that lie in
+    /// bytes with others.
+    fn elements_from(&self, first: u64) -> (Range<usize>, impl Iterator<Item = u64> + use<>) {
+        let first = first.min(self.count);
+        let start = first.div_ceil(PER_BYTE);
+        let end = (self.count / PER_BYTE).max(start);
+        let others = (first..self.count.min(start * PER_BYTE)).chain(end * PER_BYTE..self.count);
+        (start as usize..end as usize, others)
     }
 
     fn header(&self) -> Bytes {

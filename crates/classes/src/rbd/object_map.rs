@@ -45,7 +45,7 @@ pub(super) fn object_map_resize(view: &mut dyn ObjectView, bytes: &Bytes) -> Res
         Err(Stop::Refused(Errno::ENOENT)) => BitVector::default(),
         other => other?,
     };
-    if (count..map.len()).any(|index| map.get(index) != default_state) {
+    if !map.are_all(count, default_state) {
         return Err(Errno::ESTALE.into());
     }
     map.resize(count, default_state);

@@ -35,6 +35,23 @@ fn object_map_has_ceph_bytes() {
 }
 
 #[test]
+fn elements_of_an_object_map_are_set_and_compared_many_at_once() {
+    let elements = |map: &BitVector| (0..map.len()).map(|at| map.get(at)).collect::<Vec<_>>();
+    for (old, new) in (0..14).flat_map(|old| (0..14).map(move |new| (old, new))) {
+        let mut map = BitVector::default();
+        map.resize(14, 2);
+        map.resize(old, 2);
+        map.resize(new, 1);
+        let expected: Vec<u8> = (0..new).map(|at| if at < old { 2 } else { 1 }).collect();
+        assert_eq!(elements(&map), expected, "{old} {new}");
+        for (first, value) in (0..=new).flat_map(|first| (0..6).map(move |value| (first, value))) {
+            let are_all = expected[first as usize..].iter().all(|element| *element == value);
+            assert_eq!(map.are_all(first, value), are_all, "{old} {new} {first} {value}");
+        }
+    }
+}
+
+#[test]
 fn object_map_updates_are_written_as_a_save_would() {
     let mut view = TestView::default();
     view.call("rbd", "object_map_resize", bytes((40_000u64, 0u8))).unwrap();
