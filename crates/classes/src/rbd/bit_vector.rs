@@ -117,7 +117,11 @@ impl Decode for BitVector {
         if footer.remaining() > 0 {
             check_crc(u32::decode(&mut footer)?, &header)?;
             let crcs: Vec<u32> = Vec::decode(&mut footer)?;
-            for (crc, block) in crcs.iter().zip(data.chunks(BLOCK_BYTES)) {
+            let blocks = data.chunks(BLOCK_BYTES);
+            if crcs.len() != blocks.len() {
+                return Err(DecodeError::Invalid { what: "object map crcs", value: crcs.len() as u64 });
+            }
+            for (crc, block) in crcs.iter().zip(blocks) {
                 check_crc(*crc, block)?;
             }
         }
