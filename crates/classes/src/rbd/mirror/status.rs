@@ -214,10 +214,14 @@ pub(in crate::rbd) fn mirror_image_status_remove_down(
 }
 
 /// The instance that replays the image here; `None` if it does not watch the object any more.
-fn instance_of(view: &mut dyn ObjectView, image: &[u8]) -> Result<Option<Instance>, Stop> {
+fn instance_of(
+    view: &mut dyn ObjectView,
+    image: &[u8],
+    watchers: &BTreeSet<Instance>,
+) -> Result<Option<Instance>, Stop> {
     let kept: KeptStatus = read(view, &key(image, b""))?;
     let instance = (kept.origin, kept.addr);
-    Ok(watchers(view).contains(&instance).then_some(instance))
+    Ok(watchers.contains(&instance).then_some(instance))
 }
 
 pub(in crate::rbd) fn mirror_image_instance_get(
@@ -225,7 +229,8 @@ pub(in crate::rbd) fn mirror_image_instance_get(
     bytes: &Bytes,
 ) -> Result<Bytes, Stop> {
     let global_id: Bytes = input(bytes)?;
-    output(&instance_of(view, &global_id)?.ok_or(Stop::Refused(Errno::ESTALE))?)
+    let watchers = watchers(view);
+    output(&instance_of(view, &global_id, &watchers)?.ok_or(Stop::Refused(Errno::ESTALE))?)
 }
 
 pub(in crate::rbd) fn mirror_image_instance_list(
@@ -235,6 +240,7 @@ pub(in crate::rbd) fn mirror_image_instance_list(
     let mut reader = Reader::new(bytes.clone());
     let (after, count_max): (Bytes, u64) = next(&mut reader)?;
     check_exists(view)?;
+    let watchers = watchers(view);
     let mut instances: BTreeMap<Bytes, Instance> = BTreeMap::new();
     view.omap_bring(b"", LOCAL, u64::MAX)?;
     let images: BTreeMap<Bytes, Image> = images(view, &after, u64::MAX)?;
@@ -242,7 +248,7 @@ pub(in crate::rbd) fn mirror_image_instance_list(
         if instances.len() as u64 >= count_max {
             break;
         }
-        match instance_of(view, &image.global_id) {
+        match instance_of(view, &image.global_id, &watchers) {
             Ok(Some(instance)) => {
                 instances.insert(id, instance);
             }

@@ -142,6 +142,21 @@ fn a_status_is_up_while_its_reporter_watches() {
     assert_eq!(gone.unwrap_err(), Errno::ENOENT);
 }
 
+/// An object may have thousands of them.
+#[test]
+fn watchers_are_looked_at_once_for_all_images() {
+    let mut view = pool();
+    view.watchers.push((EntityNum::client(7), view.context.origin_addr));
+    for (id, global_id) in [("1", "g1"), ("2", "g2"), ("3", "g3")] {
+        set_image(&mut view, id, global_id, image_state::ENABLED);
+        let input = [bytes(global_id.to_owned()), status("", 4)].concat();
+        view.call("rbd", "mirror_image_status_set", input).unwrap();
+    }
+    let out = view.call("rbd", "mirror_image_instance_list", bytes((String::new(), 9u64))).unwrap();
+    assert_eq!(BTreeMap::<String, (EntityNum, EntityAddr)>::from_bytes(out).unwrap().len(), 3);
+    assert_eq!(view.watcher_lists.get(), 1);
+}
+
 #[test]
 fn mirror_snapshots_are_unlinked_peer_by_peer() {
     let mut view = TestView::default();
