@@ -12,7 +12,10 @@ use super::{
 };
 use crate::{
     ObjectView, Stop,
-    keys::{SHORT_LIST, check_exists, find, input, next, optional, output, read, remove, walk, write},
+    keys::{
+        SHORT_LIST, check_exists, find, input, next, optional, output, read, remove, remove_if_any, walk,
+        write,
+    },
 };
 
 const LOCAL: &[u8] = b"status_global_";
@@ -72,14 +75,14 @@ fn bring(view: &mut dyn ObjectView) -> Result<(), Stop> {
     view.omap_bring(b"", REMOTE, u64::MAX)
 }
 
-/// Removes all sites' statuses of an image.
+/// Removes all sites' statuses of an image, if there are any.
 pub(super) fn forget(view: &mut dyn ObjectView, global_id: &[u8]) -> Result<(), Stop> {
     let mut keys = vec![key(global_id, b"")];
     walk(view, &remote_prefix(global_id), b"", |uuid, _| {
         keys.push([remote_prefix(global_id), uuid.to_vec()].concat());
         Ok(true)
     })?;
-    keys.iter().try_for_each(|key| remove(view, key))
+    keys.iter().try_for_each(|key| remove_if_any(view, key))
 }
 
 /// Statuses of images that are not mirrored (any more) are dropped in silence.

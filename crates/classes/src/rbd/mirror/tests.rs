@@ -188,6 +188,13 @@ fn mirror_snapshots_are_unlinked_peer_by_peer() {
 }
 
 #[test]
+fn an_object_that_is_not_there_has_no_statuses_to_remove() {
+    let mut view = TestView::default();
+    view.call("rbd", "mirror_image_status_remove", bytes("g1".to_owned())).unwrap();
+    assert!(!view.exists);
+}
+
+#[test]
 fn the_remote_namespace_is_fixed_while_a_pool_mirrors() {
     let mut view = TestView { exists: true, ..TestView::default() };
     let text = |text: &str| bytes(text.to_owned());
