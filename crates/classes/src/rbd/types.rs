@@ -167,7 +167,9 @@ pub(super) struct ChildSpec {
 
 impl Ord for ChildSpec {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let key = |c: &ChildSpec| (c.pool_id, c.pool_namespace.clone(), c.image_id.clone());
+        fn key(c: &ChildSpec) -> (i64, &Bytes, &Bytes) {
+            (c.pool_id, &c.pool_namespace, &c.image_id)
+        }
         key(self).cmp(&key(other))
     }
 }
