@@ -18,6 +18,10 @@ pub mod registry;
 mod sem_set;
 #[cfg(test)]
 mod test_view;
+#[cfg(test)]
+mod tests {
+    mod damage;
+}
 mod time_key;
 mod timeindex;
 mod two_phase_queue;

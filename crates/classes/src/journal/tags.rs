@@ -83,12 +83,12 @@ pub(super) fn tag_create(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Byt
     let next_class: u64 = read(view, NEXT_TAG_CLASS)?;
     if tag_class == TAG_CLASS_NEW {
         tag_class = next_class;
-        write(view, NEXT_TAG_CLASS, &(next_class + 1))?;
+        write(view, NEXT_TAG_CLASS, &next_class.wrapping_add(1))?;
     } else if tag_class >= next_class {
         return Err(Errno::EINVAL.into());
     }
     expire_tags(view)?;
-    write(view, NEXT_TAG_TID, &(tid + 1))?;
+    write(view, NEXT_TAG_TID, &tid.wrapping_add(1))?;
     write(view, &key(tid), &Tag { tid, tag_class, data })?;
     Ok(Bytes::new())
 }

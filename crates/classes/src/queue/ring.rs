@@ -105,7 +105,7 @@ impl Head {
         if offset < self.end {
             Marker { offset, ..marker }
         } else {
-            Marker { round: marker.round + 1, offset: offset - self.capacity() }
+            Marker { round: marker.round.wrapping_add(1), offset: offset - self.capacity() }
         }
     }
 

@@ -73,7 +73,7 @@ pub(super) fn child_attach(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<B
         return Err(Errno::EEXIST.into());
     }
     write(view, &children_key(id), &children)?;
-    snap.child_count += 1;
+    snap.child_count = snap.child_count.wrapping_add(1);
     write_snap(view, &snap)?;
     set_op_features(view, op_feature::CLONE_PARENT, op_feature::CLONE_PARENT)?;
     Ok(Bytes::new())
