@@ -1,14 +1,19 @@
 //! `ceph.conf` as a daemon reads it: whose section counts, and metavariables.
 
-use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result, bail};
 use types::{
-    AddrType, ConfSections, EntityAddr, EntityAddrVec, EntityName, EntityType, Settings, find_option,
+    AddrType, ConfSections, EntityAddr, EntityAddrVec, EntityName, EntityType, Settings, Uuid, find_option,
     option_name,
 };
 
-use crate::cluster::hostname;
+use crate::host::hostname;
 
 /// A parsed configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +93,16 @@ impl CephConf {
     pub fn require(&self, who: &EntityName, key: &str) -> Result<String> {
         self.get(who, key)
             .with_context(|| format!("ceph.conf has no `{key}` for {who}: add it to [{who}] or [global]"))
+    }
+
+    /// The cluster's uuid.
+    pub(crate) fn fsid(&self, who: &EntityName) -> Result<Uuid> {
+        self.require(who, "fsid")?.parse::<Uuid>().context("fsid")
+    }
+
+    /// Where the daemon logs to, if ceph.conf says.
+    pub fn log_file(&self, who: &EntityName) -> Option<PathBuf> {
+        self.get(who, "log file").map(PathBuf::from)
     }
 
     /// The daemon's data directory: `mon data` or `osd data`.
@@ -229,6 +244,18 @@ mod tests {
         assert_eq!(of("run dir = /x", "admin_socket").as_deref(), Some("/x/ceph-osd.1.asok"));
         assert_eq!(of("admin socket =", "admin socket").as_deref(), Some(""));
         assert_eq!(of("", "nothing"), None);
+    }
+
+    #[test]
+    fn a_mistyped_fsid_is_refused_and_not_cut() {
+        let of = |fsid: &str| {
+            let conf = CephConf::parse(&format!("[global]\nfsid = {fsid}\n")).unwrap();
+            conf.fsid(&EntityName::parse("osd.1").unwrap()).map_err(|error| format!("{error:#}"))
+        };
+        let fsid = "02020202-0202-0202-0202-020202020202";
+        assert_eq!(of(fsid), Ok(Uuid([2; 16])));
+        let mistyped = format!("{fsid}0");
+        assert_eq!(of(&mistyped), Err(format!("fsid: {mistyped} is not a uuid")));
     }
 
     #[test]

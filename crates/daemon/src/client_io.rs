@@ -14,7 +14,7 @@ use types::{EntityAddrVec, EntityName, EntityType, Instant, Token};
 use crate::{
     ceph_conf::CephConf,
     clock,
-    cluster::hostname,
+    host::hostname,
     wire::{Net, OnReactor},
 };
 

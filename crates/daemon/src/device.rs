@@ -324,7 +324,7 @@ impl Device {
         for index in (0..count).rev() {
             let mut own = StoreIdentity { shard: index, ..identity };
             // What strays into another region is not taken for its own there.
-            own.store_uuid[15] ^= index as u8;
+            own.store_uuid.0[15] ^= index as u8;
             self.shares(index, count, &regions).format_region(own, reactor)?;
         }
         Ok(())

@@ -8,13 +8,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::cluster::hostname;
-
 /// The commit that this was built from, if the build was told it (`scripts/release` does); else Ceph's word for none.
 pub(crate) const GIT_VERSION: &str = match option_env!("LOLIGO_COMMIT") {
     Some(commit) => commit,
     None => "no_version",
 };
+
+/// The machine's name; `localhost` for one that was given none, as no bucket of a CRUSH map can have Linux's `(none)`.
+pub(crate) fn hostname() -> String {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" | "(none)" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}
 
 /// The host's part of `ceph mon metadata` and `ceph osd metadata`.
 pub(crate) fn facts() -> BTreeMap<String, String> {

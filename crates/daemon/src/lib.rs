@@ -9,7 +9,6 @@ mod ceph_conf;
 mod client_io;
 mod client_runner;
 mod clock;
-mod cluster;
 mod device;
 mod device_paths;
 mod device_share;
@@ -30,6 +29,7 @@ mod new_cluster;
 mod new_stores;
 mod osd_daemon;
 mod own_addresses;
+mod pid_file;
 mod private;
 mod rbd_runs;
 mod signatures;
@@ -45,7 +45,6 @@ mod wire;
 pub use bench::{BenchOptions, Workload, bench};
 pub use ceph_conf::CephConf;
 pub use client_runner::ClientRunner;
-pub use cluster::log_file;
 pub use device_paths::NamedDevices;
 pub use exec_child::{EXEC_CHILD, exec_child};
 pub use limits::raise_limits;
@@ -58,5 +57,5 @@ pub use store_tool::{
     DumpOptions, ObjectsOptions, StoreBenchOptions, StoreTarget, store_bench, store_dump, store_fsck,
     store_objects,
 };
-pub use types::KeyType;
+pub use types::{EntityName, EntityType, KeyType};
 pub use up::{UpOptions, about_keys, parse_cpus, up};

@@ -4,22 +4,23 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     fs, io,
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Keyring, KeyringEntry};
 use mon::{Ledger, MkfsParams};
 use rand::{RngCore, SeedableRng, rngs::StdRng};
-use types::{EntityAddrVec, EntityName, EntityType, KeyType};
+use types::{EntityAddrVec, EntityName, EntityType, KeyType, Uuid};
 
 use crate::{
     ceph_conf::CephConf,
     clock,
-    cluster::{format_uuid, operator_caps, parse_uuid, reactors_for},
     device_paths::{DevicePaths, Links, NamedDevices},
     embedded_ledger::EmbeddedLedger,
     file_space::shortage,
-    new_stores::{NewStores, Wanted},
+    new_cluster::operator_caps,
+    new_stores::{NewStores, Wanted, reactors_for},
     private,
     undo::Undo,
     up::about_keys,
@@ -67,8 +68,8 @@ fn mkfs_osd(conf: &CephConf, options: &MkfsOptions) -> Result<()> {
     let cpus = reactor::available_cpus()?.len();
     let reactors = options.reactors.unwrap_or_else(|| reactors_for(cpus, OSDS_ASSUMED));
     let who = EntityName::new(EntityType::OSD, &options.id);
-    let uuid = options.uuid.as_deref().map(parse_uuid).transpose()?;
-    if uuid == Some([0; 16]) {
+    let uuid = options.uuid.as_deref().map(Uuid::from_str).transpose()?;
+    if uuid == Some(Uuid::NIL) {
         bail!("an OSD's uuid is not zero: that stands for none");
     }
     let links = Links::check(conf, &who, &options.devices)?;
@@ -95,7 +96,7 @@ fn mkfs_osd(conf: &CephConf, options: &MkfsOptions) -> Result<()> {
 fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
     let who = EntityName::new(EntityType::MON, id);
     // First: without them nothing is made.
-    let fsid = parse_uuid(&conf.require(&who, "fsid")?)?;
+    let fsid = conf.fsid(&who)?;
     let addrs = only_monitor(conf, &who)?;
     let data = PathBuf::from(conf.data(&who));
     let mut undo = Undo::default();
@@ -130,7 +131,7 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
         conf.get(&who, "osd crush chooseleaf type").and_then(|v| v.parse().ok()).unwrap_or(1);
     let mut seed = [0; 32];
     rng.fill_bytes(&mut seed);
-    let described = format!("mon.{id} of cluster {}: {addrs}", format_uuid(&fsid));
+    let described = format!("mon.{id} of cluster {fsid}: {addrs}");
     let mons = [(id.to_owned(), addrs)].into();
     let params = MkfsParams { fsid, now: clock::wall(), mons, keys, chooseleaf_type, key_type, seed };
     undo.note(&ledger_path);

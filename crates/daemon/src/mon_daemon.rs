@@ -16,15 +16,14 @@ use crate::{
     bind_ports::{BindPorts, listen_at},
     ceph_conf::CephConf,
     clock,
-    cluster::{self, hostname},
     embedded_ledger::EmbeddedLedger,
-    host,
+    host::{self, hostname},
     ledger_thread::LedgerThread,
     log_levels,
     manager_io::ManagerIo,
     manager_port::ManagerPort,
     metrics_port::MetricsPort,
-    own_addresses,
+    own_addresses, pid_file,
     stop::Stop,
     wire::{Net, OnReactor, mon_peer, wire_event},
 };
@@ -98,7 +97,7 @@ fn serve_from(
         modes: vec![con_mode::CRC, con_mode::SECURE],
     };
     let net = Net::new(config, None, clock::random_seed());
-    cluster::write_pid(&conf, &who)?;
+    pid_file::write(&conf, &who)?;
     let options = MonOptions {
         name: id.to_owned(),
         git_version: host::GIT_VERSION,
@@ -117,7 +116,7 @@ fn serve_from(
     let mut daemon =
         Daemon { mon, net, manager, metrics, manager_io: None, admin, ledger, effects: Vec::new() };
     if let Err(error) = daemon.boot(contents, &mut reactor) {
-        cluster::remove_pid(&conf, &who);
+        pid_file::remove(&conf, &who);
         return Err(error);
     }
     let data = Path::new(&data);
@@ -131,7 +130,7 @@ fn serve_from(
     reactor.set_timer(NET_TIMER, clock::now().0);
     tracing::info!(%socket, "mon.{id} serves");
     let result = daemon.run(&mut reactor, stop, data);
-    cluster::remove_pid(&conf, &who);
+    pid_file::remove(&conf, &who);
     result
 }
 

@@ -10,14 +10,13 @@ use std::{
 use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Keyring, KeyringEntry};
 use mon::{Ledger, MkfsParams};
-use rand::{SeedableRng, rngs::StdRng};
+use rand::{Rng, SeedableRng, rngs::StdRng};
 use thiserror::Error;
-use types::{EntityName, EntityType, KeyType};
+use types::{EntityName, EntityType, KeyType, Uuid};
 
 use crate::{
     ceph_conf::CephConf,
     clock,
-    cluster::{format_uuid, new_uuid, operator_caps},
     device_paths::DevicePaths,
     embedded_ledger::EmbeddedLedger,
     file_space::shortage,
@@ -91,8 +90,8 @@ impl NewCluster<'_> {
         }
         self.refuse_partial_cluster(dir)?;
         let mut rng = StdRng::from_seed(clock::random_seed());
-        let fsid = new_uuid(&mut rng);
-        let conf_text = self.conf_text(dir, &fsid);
+        let fsid = Uuid::from_random(rng.random());
+        let conf_text = self.conf_text(dir, fsid);
         let conf = CephConf::parse(&conf_text)?;
         let keys = self.new_keys(&mut rng);
         let mut stores = NewStores::new(self.is_forced)?;
@@ -167,7 +166,7 @@ impl NewCluster<'_> {
     fn make_ledger(
         &self,
         dir: &Path,
-        fsid: [u8; 16],
+        fsid: Uuid,
         conf: &CephConf,
         keys: BTreeMap<EntityName, CryptoKey>,
         undo: &mut Undo,
@@ -185,8 +184,8 @@ impl NewCluster<'_> {
         Ok(())
     }
 
-    fn conf_text(&self, dir: &Path, fsid: &[u8; 16]) -> String {
-        let (dir, port, fsid) = (dir.display(), self.port, format_uuid(fsid));
+    fn conf_text(&self, dir: &Path, fsid: Uuid) -> String {
+        let (dir, port) = (dir.display(), self.port);
         let mut out = format!(
             "[global]\nfsid = {fsid}\nmon initial members = a\nmon host = [v2:127.0.0.1:{port}]\n\
              auth cluster required = cephx\nauth service required = cephx\nauth client required = cephx\n\
@@ -225,6 +224,11 @@ fn check_path(path: &Path) -> Result<()> {
         Some(text) if text.trim_end() == text && !text.contains(is_special) => Ok(()),
         _ => bail!("{path:?} cannot stand in ceph.conf: use a path without #, ;, \\ and $"),
     }
+}
+
+/// What `client.admin` may do.
+pub(crate) fn operator_caps() -> BTreeMap<String, String> {
+    ["mds", "mgr", "mon", "osd"].map(|service| (service.to_owned(), "allow *".to_owned())).into()
 }
 
 fn write_keyring(dir: &Path, name: EntityName, key: CryptoKey, undo: &mut Undo) -> Result<()> {

@@ -3,16 +3,15 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use rand::{SeedableRng, rngs::StdRng};
+use rand::{Rng, SeedableRng, rngs::StdRng};
 use reactor::Reactor;
 use store::{DeviceOwner, StoreIdentity};
 use thiserror::Error;
-use types::EntityName;
+use types::{EntityName, Uuid};
 
 use crate::{
     ceph_conf::CephConf,
     clock,
-    cluster::{format_uuid, new_uuid, parse_uuid},
     device::{Access, Device},
     device_paths::{DevicePaths, is_no_place_for_files},
     private,
@@ -35,7 +34,7 @@ pub(crate) struct Wanted {
     pub(crate) device_bytes: u64,
     pub(crate) reactors: u16,
     /// The OSD's, if it has one already; otherwise one is made.
-    pub(crate) uuid: Option<[u8; 16]>,
+    pub(crate) uuid: Option<Uuid>,
 }
 
 /// The stores that are being made for new OSDs.
@@ -66,9 +65,10 @@ impl NewStores {
         if !reactors.is_power_of_two() || reactors > osd::SHARDS_MAX {
             bail!("an OSD has 1, 2, 4, 8, 16 or {} reactors, not {reactors}", osd::SHARDS_MAX);
         }
+        let random_uuid = || Uuid::from_random(StdRng::from_seed(clock::random_seed()).random());
         let identity = StoreIdentity {
-            store_uuid: uuid.unwrap_or_else(|| new_uuid(&mut StdRng::from_seed(clock::random_seed()))),
-            fsid: parse_uuid(&conf.require(who, "fsid")?)?,
+            store_uuid: uuid.unwrap_or_else(random_uuid),
+            fsid: conf.fsid(who)?,
             osd: who.id.parse().context("an OSD's id is a number")?,
             shard: 0,
             shards: reactors,
@@ -102,7 +102,7 @@ impl NewStores {
                 Some(format!("{role} device {}, {size}; ", path.display()))
             });
             let devices: String = devices.collect();
-            let uuid = format_uuid(&identity.store_uuid);
+            let uuid = identity.store_uuid;
             format!("osd.{}: {devices}reactors: {}; uuid {uuid}", identity.osd, identity.shards)
         })
     }
@@ -122,10 +122,32 @@ fn refuse_contents(paths: &DevicePaths, device: &mut Device, reactor: &mut React
     let path = paths.all().find(|(other, _)| *other == role).map(|(_, path)| path.display().to_string());
     let what = match found {
         Contents::Store(DeviceOwner::Osd { fsid, osd }) => {
-            format!("the store of osd.{osd} of cluster {}", format_uuid(&fsid))
+            format!("the store of osd.{osd} of cluster {fsid}")
         }
         Contents::Store(DeviceOwner::Unknown) => "a store of another version, or a damaged one".to_owned(),
         Contents::Foreign(what) => what.to_owned(),
     };
     Err(InUse { path: path.unwrap_or_default(), what }.into())
+}
+
+/// As many reactors as an OSD gets by itself, on a machine with so many CPUs and OSDs: half of the CPUs are
+/// for the kernel, the network and clients.
+pub(crate) fn reactors_for(cpus: usize, osds: usize) -> u16 {
+    let share = cpus / (2 * osds.max(1));
+    let power = share.checked_ilog2().unwrap_or(0);
+    1 << power.min(REACTORS_DEFAULT_MAX.ilog2())
+}
+
+/// A guess: nobody has measured on an NVMe device from how many reactors on more are of no use to it.
+const REACTORS_DEFAULT_MAX: u16 = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_machines_have_one_reactor_for_each_osd() {
+        let found = [(2, 3), (1, 1), (4, 1), (16, 4), (64, 4), (256, 2)].map(|(c, o)| reactors_for(c, o));
+        assert_eq!(found, [1, 1, 2, 2, 8, 8]);
+    }
 }

@@ -57,6 +57,8 @@ pub(crate) fn contents(head: &[u8]) -> Option<Contents> {
 
 #[cfg(test)]
 mod tests {
+    use types::Uuid;
+
     use super::*;
 
     #[test]
@@ -73,15 +75,20 @@ mod tests {
 
     #[test]
     fn the_readable_label_counts() {
-        let identity =
-            store::StoreIdentity { store_uuid: [1; 16], fsid: [2; 16], osd: 7, shard: 0, shards: 1 };
+        let identity = store::StoreIdentity {
+            store_uuid: Uuid([1; 16]),
+            fsid: Uuid([2; 16]),
+            osd: 7,
+            shard: 0,
+            shards: 1,
+        };
         let mut head = vec![0; HEAD_BYTES as usize];
         let key = store::JournalKey::new([3; 16]);
         for command in Store::format(64 << 20, identity, key, &store::Config::default()).unwrap() {
             let store::DeviceCommand::Write { offset, data, .. } = command else { continue };
             head[offset as usize..offset as usize + data.len()].copy_from_slice(&data);
         }
-        let own = Some(Contents::Store(DeviceOwner::Osd { fsid: [2; 16], osd: 7 }));
+        let own = Some(Contents::Store(DeviceOwner::Osd { fsid: Uuid([2; 16]), osd: 7 }));
         assert_eq!(contents(&head), own);
         head[100] ^= 1;
         assert_eq!(contents(&head), own);

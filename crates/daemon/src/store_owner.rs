@@ -6,29 +6,26 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use store::StoreIdentity;
 use thiserror::Error;
-use types::EntityName;
+use types::{EntityName, Uuid};
 
-use crate::{
-    ceph_conf::CephConf,
-    cluster::{format_uuid, parse_uuid},
-};
+use crate::ceph_conf::CephConf;
 
 /// A store of another OSD, or of another cluster.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
     "{path} is the store of osd.{} of cluster {}, not of {who} of cluster {}",
-    found.1, format_uuid(&found.0), format_uuid(fsid), path = path.display()
+    found.1, found.0, fsid, path = path.display()
 )]
 pub(crate) struct WrongStore {
     path: PathBuf,
-    found: ([u8; 16], u32),
+    found: (Uuid, u32),
     who: EntityName,
-    fsid: [u8; 16],
+    fsid: Uuid,
 }
 
 /// An error unless the store at `path` is that of `who` in the cluster of `conf`.
 pub(crate) fn check(identity: &StoreIdentity, conf: &CephConf, who: &EntityName, path: &Path) -> Result<()> {
-    let fsid = parse_uuid(&conf.require(who, "fsid")?)?;
+    let fsid = conf.fsid(who)?;
     let osd: u32 = who.id.parse().context("an OSD's id is a number")?;
     let found = (identity.fsid, identity.osd);
     if found != (fsid, osd) {
@@ -49,7 +46,8 @@ mod tests {
         let conf = CephConf::parse(text).unwrap();
         let who = EntityName::new(EntityType::OSD, "7");
         let check = |fsid, osd| {
-            let identity = StoreIdentity { store_uuid: [1; 16], fsid: [fsid; 16], osd, shard: 0, shards: 1 };
+            let identity =
+                StoreIdentity { store_uuid: Uuid([1; 16]), fsid: Uuid([fsid; 16]), osd, shard: 0, shards: 1 };
             check(&identity, &conf, &who, Path::new("block"))
         };
         check(2, 7).unwrap();

@@ -15,11 +15,11 @@ use types::{EntityName, EntityType, KeyType};
 
 use crate::{
     ceph_conf::CephConf,
-    cluster,
     device::{Access, Device},
     device_paths::DevicePaths,
     mon_daemon,
     new_cluster::NewCluster,
+    new_stores::reactors_for,
     osd_daemon,
     stop::Stop,
 };
@@ -89,7 +89,7 @@ pub fn up(options: &UpOptions) -> Result<()> {
     } else {
         let osds = options.osds.unwrap_or(OSDS_DEFAULT);
         let cpu_count = if cpus.is_empty() { reactor::available_cpus()?.len() } else { cpus.len() };
-        let suiting = cluster::reactors_for(cpu_count, osds as usize);
+        let suiting = reactors_for(cpu_count, osds as usize);
         let new = NewCluster {
             dir: &options.data,
             osds,

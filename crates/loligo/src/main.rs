@@ -3,13 +3,13 @@
 use std::{
     ffi::OsString,
     io::{Write, stderr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
 
 use clap::{Parser, Subcommand};
-use daemon::KeyType;
+use daemon::{CephConf, EntityName, EntityType, KeyType};
 
 mod logging;
 mod store_args;
@@ -230,12 +230,16 @@ fn parse_key_type(text: &str) -> Result<KeyType, String> {
     KeyType::parse(text).ok_or(format!("{text} is neither aes nor aes256k"))
 }
 
+fn log_file(kind: EntityType, id: &str, conf: &Path) -> anyhow::Result<Option<PathBuf>> {
+    Ok(CephConf::read(conf)?.log_file(&EntityName::new(kind, id)))
+}
+
 fn run(command: Command) -> anyhow::Result<()> {
     let log = match &command {
         Command::Up(up) => Some(up.data.join("log/loligo.log")),
         Command::Mkfs(_) | Command::Bench(_) | Command::Store(_) | Command::ExecChild(_) => None,
-        Command::Mon(mon) => daemon::log_file("mon", &mon.id, &mon.conf)?,
-        Command::Osd(osd) => daemon::log_file("osd", &osd.id, &osd.conf)?,
+        Command::Mon(mon) => log_file(EntityType::MON, &mon.id, &mon.conf)?,
+        Command::Osd(osd) => log_file(EntityType::OSD, &osd.id, &osd.conf)?,
     };
     logging::start(log.as_deref())?;
     if matches!(command, Command::Up(_) | Command::Mon(_) | Command::Osd(_)) {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use codec::{Codec, DecodeError, Encode, Features};
+use types::Uuid;
 
 use crate::{RawMessage, table::Body};
 
@@ -21,7 +22,7 @@ macro_rules! command {
     ($name:ident, $front:ident, $reply:ident, $reply_front:ident, $who:literal) => {
         #[derive(Codec)]
         struct $front {
-            fsid: [u8; 16],
+            fsid: Uuid,
             cmd: Vec<Bytes>,
         }
 
@@ -29,7 +30,7 @@ macro_rules! command {
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct $name {
             /// The cluster.
-            pub fsid: [u8; 16],
+            pub fsid: Uuid,
             /// One JSON document; nothing if it came as something other than text.
             pub cmd: Vec<String>,
             /// What `-i FILE` gave. Data segment.

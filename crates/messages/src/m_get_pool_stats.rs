@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use codec::Codec;
+use types::Uuid;
 
 use crate::{PaxosHeader, PoolStat, table::front_only};
 
@@ -12,7 +13,7 @@ pub struct MGetPoolStats {
     /// See there.
     pub header: PaxosHeader,
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// Names of pools.
     #[codec(lossy)]
     pub pools: Vec<String>,
@@ -25,7 +26,7 @@ pub struct MGetPoolStatsReply {
     /// See there.
     pub header: PaxosHeader,
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// By name; pools that do not exist are missing.
     pub pools: BTreeMap<String, PoolStat>,
     /// True when the space of each pool is known, not guessed from the sizes of objects.

@@ -1,7 +1,7 @@
 //! `MLog` (52) and `MLogAck` (53): lines of the cluster log, to the monitors and to `ceph -w`.
 
 use codec::Codec;
-use types::{EntityAddrVec, EntityName, EntityNum, UTime};
+use types::{EntityAddrVec, EntityName, EntityNum, UTime, Uuid};
 
 use crate::{PaxosHeader, table::front_only};
 
@@ -76,7 +76,7 @@ pub struct MLog {
     /// See there.
     pub header: PaxosHeader,
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// The lines, oldest first.
     pub entries: Vec<LogEntry>,
 }
@@ -86,7 +86,7 @@ front_only!(MLog);
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 pub struct MLogAck {
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// The newest of them.
     pub last: u64,
     /// Their channel.

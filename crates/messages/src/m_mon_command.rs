@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use codec::{Codec, DecodeError, Encode, Features};
+use types::Uuid;
 
 use crate::{
     PaxosHeader, RawMessage,
@@ -12,7 +13,7 @@ use crate::{
 #[derive(Codec)]
 struct Front {
     header: PaxosHeader,
-    fsid: [u8; 16],
+    fsid: Uuid,
     cmd: Vec<Bytes>,
 }
 
@@ -22,7 +23,7 @@ pub struct MMonCommand {
     /// See there.
     pub header: PaxosHeader,
     /// The cluster that is meant.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// One JSON document; nothing if it came as something other than text.
     pub cmd: Vec<String>,
     /// What `-i FILE` gave. Data segment.

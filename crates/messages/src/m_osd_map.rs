@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use codec::Codec;
-use types::{Epoch, IntervalSet, PoolId};
+use types::{Epoch, IntervalSet, PoolId, Uuid};
 
 use crate::table::front_only;
 
@@ -13,7 +13,7 @@ use crate::table::front_only;
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
 pub struct MOSDMap {
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// Encoded `OSDMap::Incremental`s by epoch.
     pub incrementals: BTreeMap<Epoch, Bytes>,
     /// Encoded `OSDMap`s by epoch.

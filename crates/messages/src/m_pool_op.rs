@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use codec::Codec;
-use types::{Epoch, SnapId};
+use types::{Epoch, SnapId, Uuid};
 
 use crate::{PaxosHeader, table::front_only};
 
@@ -33,7 +33,7 @@ pub struct MPoolOp {
     /// See there.
     pub header: PaxosHeader,
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// The pool's id; 0 for a new pool.
     pub pool: u32,
     /// What to do.
@@ -57,7 +57,7 @@ pub struct MPoolOpReply {
     /// See there.
     pub header: PaxosHeader,
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// 0 or a negative errno.
     pub reply_code: i32,
     /// The OSD map that has the change; the client waits for it.

@@ -1,7 +1,7 @@
 //! `MStatfs` (13) and `MStatfsReply` (14): how full is the cluster?
 
 use codec::Codec;
-use types::PoolId;
+use types::{PoolId, Uuid};
 
 use crate::{PaxosHeader, table::front_only};
 
@@ -11,7 +11,7 @@ pub struct MStatfs {
     /// See there.
     pub header: PaxosHeader,
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// Only this pool.
     pub data_pool: Option<PoolId>,
 }
@@ -21,7 +21,7 @@ front_only!(MStatfs);
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MStatfsReply {
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// Version of the statistics.
     pub version: u64,
     /// Size in KiB.

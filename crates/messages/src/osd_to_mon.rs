@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use codec::Codec;
-use types::{EntityAddrVec, Epoch, OsdId, OsdStat, PgId, PgInterval, PgStat, PoolId, PoolStatfs};
+use types::{EntityAddrVec, Epoch, OsdId, OsdStat, PgId, PgInterval, PgStat, PoolId, PoolStatfs, Uuid};
 
 use crate::{PerfValues, table::front_only};
 
@@ -15,7 +15,7 @@ pub struct MOSDBoot {
     /// The sender.
     pub osd: OsdId,
     /// The store's uuid; the OSD map must have it for this id.
-    pub uuid: [u8; 16],
+    pub uuid: Uuid,
     /// Where clients reach it.
     pub public_addrs: EntityAddrVec,
     /// Where OSDs reach it.

@@ -27,6 +27,7 @@ mod service_map;
 mod session;
 mod state;
 mod stats;
+mod text_limit;
 
 pub use event::{ConnId, Effect, Effects, Event, Peer};
 pub use health::DataSpace;

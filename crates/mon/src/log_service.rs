@@ -4,8 +4,8 @@ use messages::{LogEntry, LogLevel, MLog, MLogAck, PaxosHeader};
 use types::{EntityName, EntityNum, EntityType, UTime};
 
 use crate::{
-    ConnId, Effect, Effects, Mon, access::Right, commands::pgmap_line, format, ledger_keys, session::LOG,
-    state::value,
+    ConnId, Effect, Effects, Mon, access::Right, commands::pgmap_line, ledger_keys, session::LOG,
+    state::value, text_limit,
 };
 
 /// Lines kept.
@@ -56,8 +56,8 @@ impl Mon {
     pub(crate) fn append_log(&mut self, mut entry: LogEntry) {
         self.log_seq += 1;
         entry.seq = self.log_seq;
-        format::cut(&mut entry.message, LINE_BYTES_MAX);
-        format::cut(&mut entry.channel, CHANNEL_BYTES_MAX);
+        text_limit::cut(&mut entry.message, LINE_BYTES_MAX);
+        text_limit::cut(&mut entry.channel, CHANNEL_BYTES_MAX);
         entry.addrs.0.truncate(ADDRS_MAX);
         tracing::info!(target: "cluster", "{} {} : {}", entry.name, entry.level.tag(), entry.message);
         self.put(ledger_keys::log(self.log_seq), value(&entry));

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use auth::{CryptoKey, RotatingSecrets};
 use crush::CrushMap;
 use rand::{SeedableRng, rngs::StdRng};
-use types::{EntityAddrVec, EntityName, EntityType, Epoch, Incremental, KeyType, MonMap, OsdMap, UTime};
+use types::{
+    EntityAddrVec, EntityName, EntityType, Epoch, Incremental, KeyType, MonMap, OsdMap, UTime, Uuid,
+};
 
 use crate::{
     LedgerTxn, Revision,
@@ -18,7 +20,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct MkfsParams {
     /// The cluster's id.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// When.
     pub now: UTime,
     /// Names and addresses of the monitors.

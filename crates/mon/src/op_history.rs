@@ -8,7 +8,7 @@ use messages::Message;
 use serde_json::{Value, json};
 use types::{EntityAddr, Instant, Settings, UTime};
 
-use crate::{Peer, commands::words_for_logs, format};
+use crate::{Peer, commands::words_for_logs, text_limit};
 
 /// One request.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(crate) fn describe(message: &Message) -> String {
         Message::MCommand(command) => format!("command({})", words_for_logs(&command.cmd)),
         other => other.name().to_owned(),
     };
-    format::cut(&mut text, DESCRIPTION_BYTES_MAX);
+    text_limit::cut(&mut text, DESCRIPTION_BYTES_MAX);
     text
 }
 

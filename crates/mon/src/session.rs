@@ -10,7 +10,7 @@ use messages::{
 };
 use types::{EntityType, Epoch, find_option};
 
-use crate::{ConnId, Effect, Effects, Mon, Peer, access::Right, format, log_service::log_level};
+use crate::{ConnId, Effect, Effects, Mon, Peer, access::Right, log_service::log_level, text_limit};
 
 /// Incrementals in one message (`osd_map_message_max`).
 const MAPS_PER_MESSAGE: usize = 40;
@@ -101,7 +101,7 @@ impl Mon {
         let may_read = self.may(conn, "mon", Right::Read);
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         session.hostname = subscribe.hostname;
-        format::cut(&mut session.hostname, HOSTNAME_BYTES_MAX);
+        text_limit::cut(&mut session.hostname, HOSTNAME_BYTES_MAX);
         for (what, item) in subscribe.what.into_iter().filter(|(what, _)| is_served(what)) {
             if may_read || needs_no_right(&what) {
                 session.subscribe(what, Sub::new(item));

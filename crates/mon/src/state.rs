@@ -12,7 +12,7 @@ use codec::{Codec, Decode, DecodeError, Encode, Features};
 use messages::LogEntry;
 use types::{
     CrushBlob, EntityName, EntityType, Epoch, Incremental, IntervalSet, KeyType, MonMap, OsdId, OsdMap,
-    PoolId, UTime,
+    PoolId, UTime, Uuid,
 };
 
 use crate::{
@@ -85,7 +85,7 @@ impl Default for State {
     fn default() -> Self {
         State {
             monmap: Arc::default(),
-            osdmap: Arc::new(OsdMap::new([0; 16], UTime::default(), CrushBlob::default())),
+            osdmap: Arc::new(OsdMap::new(Uuid::NIL, UTime::default(), CrushBlob::default())),
             incrementals: EpochMap::default(),
             fulls: Arc::default(),
             entities: Arc::default(),

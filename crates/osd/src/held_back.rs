@@ -47,14 +47,14 @@ impl HeldBack {
 #[cfg(test)]
 mod tests {
     use messages::{OpCode, OsdOp, osd_flag};
-    use types::{CrushBlob, PgId, PgPool, PoolFlags, PoolType, UTime};
+    use types::{CrushBlob, PgId, PgPool, PoolFlags, PoolType, UTime, Uuid};
 
     use super::*;
 
     const POOL: PoolId = PoolId(3);
 
     fn map(epoch: u32, is_full: bool) -> OsdMap {
-        let mut map = OsdMap::new([1; 16], UTime::default(), CrushBlob::default());
+        let mut map = OsdMap::new(Uuid([1; 16]), UTime::default(), CrushBlob::default());
         map.epoch = Epoch(epoch);
         let mut pool = PgPool::new(PoolType::REPLICATED, 3, 2, 0, 8);
         if is_full {

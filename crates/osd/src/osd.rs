@@ -8,7 +8,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use store::{Completion, ObjectStore};
 use types::{
     EntityAddrVec, Epoch, Incremental, Instant, IntervalSet, OsdId, OsdMap, PgId, PgState, ScrubHistory,
-    Settings, Token, UTime,
+    Settings, Token, UTime, Uuid,
 };
 
 use crate::{
@@ -37,9 +37,9 @@ pub struct OsdConfig {
     /// Its number.
     pub whoami: OsdId,
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// The store's uuid.
-    pub uuid: [u8; 16],
+    pub uuid: Uuid,
     /// Size of the device in bytes.
     pub device_bytes: u64,
     /// `ceph osd metadata`.
@@ -152,8 +152,8 @@ impl Osd {
     pub(crate) fn alone() -> Osd {
         Osd::new(OsdConfig {
             whoami: OsdId(0),
-            fsid: [1; 16],
-            uuid: [2; 16],
+            fsid: Uuid([1; 16]),
+            uuid: Uuid([2; 16]),
             device_bytes: 1 << 30,
             metadata: BTreeMap::new(),
             options: BTreeMap::new(),

@@ -83,7 +83,7 @@ impl ConnId {
 
 #[cfg(test)]
 mod tests {
-    use types::{CrushBlob, PoolId, PoolType, UTime};
+    use types::{CrushBlob, PoolId, PoolType, UTime, Uuid};
 
     use super::*;
 
@@ -91,7 +91,7 @@ mod tests {
     fn pgs_spread_evenly_and_splits_stay() {
         let shard = Shard { index: 0, count: 4 };
         let map_of = |pool: &PgPool| {
-            let mut map = OsdMap::new([0; 16], UTime::default(), CrushBlob::default());
+            let mut map = OsdMap::new(Uuid([0; 16]), UTime::default(), CrushBlob::default());
             map.pools.insert(PoolId(3), pool.clone());
             map
         };

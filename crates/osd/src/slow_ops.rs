@@ -122,13 +122,13 @@ impl Osd {
 #[cfg(test)]
 mod tests {
     use pg::Client;
-    use types::{CrushBlob, EntityAddr, EntityNum, PgId, UTime};
+    use types::{CrushBlob, EntityAddr, EntityNum, PgId, UTime, Uuid};
 
     use super::*;
 
     #[test]
     fn the_line_names_what_ops_wait_for_and_the_pool_that_has_most() {
-        let map = OsdMap::new([0; 16], UTime::default(), CrushBlob::default());
+        let map = OsdMap::new(Uuid([0; 16]), UTime::default(), CrushBlob::default());
         let (entity, addr) = (EntityNum::client(7), EntityAddr::default());
         let client = Client { session: 1, entity, addr, features: 0 };
         let op = |pool: i64, at: u64| {

@@ -160,7 +160,7 @@ mod tests {
         world.until("the OSD to be made anew", |world| !world.is_removed(id)).unwrap();
         world.until("all PGs to be clean", World::is_clean).unwrap();
         let uuid = world.osdmap().unwrap().osd_uuid[id];
-        assert_eq!(uuid, [[1].as_slice(), &[id as u8 + 1; 15]].concat()[..]);
+        assert_eq!(uuid.0, [[1].as_slice(), &[id as u8 + 1; 15]].concat()[..]);
         // Stores get the times of scrubs along with what else changes of a PG: all are scrubbed.
         world.repair().unwrap();
         // Primaries tell their members.

@@ -17,7 +17,7 @@ use rand::{
 };
 use shard::{Outcome, ShardMachine};
 use store::{Config as StoreConfig, DeviceCommand, MountError, Store, virtual_disk::VirtualDisk};
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Instant, OsdId, Token, Transaction};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Instant, OsdId, Token, Transaction, Uuid};
 
 use self::turn::Came;
 use crate::{
@@ -62,7 +62,7 @@ pub(crate) enum End {
 #[derive(Clone)]
 pub(crate) struct OsdDisk {
     pub(crate) whoami: OsdId,
-    pub(crate) fsid: [u8; 16],
+    pub(crate) fsid: Uuid,
     pub(crate) key: CryptoKey,
     /// One for each shard.
     pub(crate) disks: Vec<VirtualDisk>,
@@ -85,7 +85,7 @@ pub(crate) struct Part {
 /// An OSD of one or several shards, each with its store on a virtual disk.
 pub(crate) struct OsdProcess {
     whoami: OsdId,
-    fsid: [u8; 16],
+    fsid: Uuid,
     key: CryptoKey,
     config: StoreConfig,
     is_busy: bool,

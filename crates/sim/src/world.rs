@@ -17,7 +17,7 @@ use messages::{MPoolOp, PoolOpCode};
 use mon::{Ledger, MemLedger, MkfsParams, MonOptions, mkfs};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use store::{JournalKey, Store, StoreIdentity, virtual_disk::VirtualDisk};
-use types::{EntityAddr, EntityAddrVec, EntityName, KeyType, OsdId, PoolId, SnapId, Token};
+use types::{EntityAddr, EntityAddrVec, EntityName, KeyType, OsdId, PoolId, SnapId, Token, Uuid};
 
 pub(crate) use options::Scale;
 pub use options::{Options, Report};
@@ -40,7 +40,7 @@ use crate::{
 };
 
 pub(crate) const MON: ProcessId = ProcessId(0);
-const FSID: [u8; 16] = [7; 16];
+const FSID: Uuid = Uuid([7; 16]);
 /// How much faster the clock of an OSD runs that trusts its leases for five times as long as it should.
 const SLOW_PPM: i64 = -800_000;
 const SHARED_OBJECTS: usize = 3;
@@ -258,10 +258,10 @@ impl World {
         let disk = |shard| {
             let mut disk = VirtualDisk::new(sizes);
             disk.set_lying(self.options.is_disk_lying);
-            let (mut store_uuid, osd) = ([id as u8 + 1; 16], id as u32);
-            store_uuid[0] = self.generations[id];
+            let (mut store_uuid, osd) = (Uuid([id as u8 + 1; 16]), id as u32);
+            store_uuid.0[0] = self.generations[id];
             let identity = StoreIdentity { store_uuid, fsid: FSID, osd, shard, shards };
-            let key = JournalKey::new(store_uuid.map(|byte| !byte));
+            let key = JournalKey::new(store_uuid.0.map(|byte| !byte));
             let commands = Store::format(sizes, identity, key, &config);
             for command in commands.expect("the disk is large enough") {
                 disk.execute(command).1.expect("the disk takes what lies within it");

@@ -14,7 +14,7 @@ use store::{
     Config, DeviceCommand, JournalKey, ObjectStore, Store, StoreIdentity, virtual_disk::VirtualDisk,
 };
 use types::{
-    CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp,
+    CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp, Uuid,
 };
 
 const WRITES: u64 = 200_000;
@@ -42,7 +42,8 @@ fn main() {
 fn made(config: Config) -> (Store, VirtualDisk) {
     let bytes = 4 << 30;
     let mut disk = VirtualDisk::new(bytes);
-    let identity = StoreIdentity { store_uuid: [1; 16], fsid: [2; 16], osd: 0, shard: 0, shards: 1 };
+    let identity =
+        StoreIdentity { store_uuid: Uuid([1; 16]), fsid: Uuid([2; 16]), osd: 0, shard: 0, shards: 1 };
     let key = JournalKey::new([3; 16]);
     for command in Store::format(bytes, identity, key, &config).expect("large enough") {
         disk.execute(command).1.expect("the disk works");

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use codec::{BLOCK_BYTES, Codec, Decode, Encode, Features, Reader, crc32c};
+use types::Uuid;
 
 use crate::{DeviceRole, DeviceSizes, JournalKey, StoreIdentity, device::BLOCK, runs::Runs, space::Run};
 
@@ -48,9 +49,9 @@ impl Blob {
 #[derive(Codec, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     /// Names the store.
-    pub(crate) store_uuid: [u8; 16],
+    pub(crate) store_uuid: Uuid,
     /// The cluster.
-    pub(crate) fsid: [u8; 16],
+    pub(crate) fsid: Uuid,
     /// The OSD whose store it is.
     pub(crate) osd: u32,
     /// Which of the OSD's stores this is, and how many share the device, a region each.
@@ -95,7 +96,11 @@ impl Superblock {
 
     /// What the journal's records bear: those of other stores, and data of clients, do not replay.
     pub(crate) fn record_key(&self) -> JournalKey {
-        if self.journal_key == JournalKey::NONE { JournalKey::new(self.store_uuid) } else { self.journal_key }
+        if self.journal_key == JournalKey::NONE {
+            JournalKey::new(self.store_uuid.0)
+        } else {
+            self.journal_key
+        }
     }
 
     /// The block as it is on the device.
@@ -166,9 +171,9 @@ impl Superblock {
 #[derive(Codec, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceLabel {
     /// The store that it belongs to.
-    pub(crate) store_uuid: [u8; 16],
+    pub(crate) store_uuid: Uuid,
     /// The cluster.
-    pub(crate) fsid: [u8; 16],
+    pub(crate) fsid: Uuid,
     /// The OSD.
     pub(crate) osd: u32,
     /// 1: journal, 2: index.
@@ -230,7 +235,8 @@ mod tests {
 
     #[test]
     fn the_versions_before_are_read_and_no_other() {
-        let identity = StoreIdentity { store_uuid: [7; 16], fsid: [8; 16], osd: 3, shard: 0, shards: 1 };
+        let identity =
+            StoreIdentity { store_uuid: Uuid([7; 16]), fsid: Uuid([8; 16]), osd: 3, shard: 0, shards: 1 };
         let key = JournalKey::new([9; 16]);
         let commands = Store::format(64 << 20, identity, key, &Config::default()).expect("large enough");
         let block = commands.into_iter().find_map(|command| match command {

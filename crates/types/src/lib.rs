@@ -24,6 +24,7 @@ mod scrub;
 mod snap_context;
 mod time;
 mod transaction;
+mod uuid;
 mod version;
 mod xml;
 
@@ -57,6 +58,7 @@ pub use scrub::{ScrubHistory, ScrubObject, XattrSum};
 pub use snap_context::SnapContext;
 pub use time::{Instant, UTime};
 pub use transaction::{CollMerge, CollSplit, Mutation, Transaction, TxnOp};
+pub use uuid::{Uuid, UuidParseError};
 pub use version::{EVersion, ReqId};
 pub use xml::{daemon_xml, xml};
 

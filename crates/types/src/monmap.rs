@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use codec::Codec;
 
-use crate::{EntityAddrVec, Epoch, KeyType, Release, UTime};
+use crate::{EntityAddrVec, Epoch, KeyType, Release, UTime, Uuid};
 
 /// `mon_feature_t`: features of the monitors as a quorum.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct MonInfo {
 #[codec(version = 10, compat = 6)]
 pub struct MonMap {
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// The version of the map.
     pub epoch: Epoch,
     /// When this epoch was made.
@@ -93,7 +93,7 @@ impl MonMap {
     pub const STRATEGY_CONNECTIVITY: u8 = 3;
 
     /// An empty map of a new cluster, which takes keys of both types and prefers those that every client knows.
-    pub fn new(fsid: [u8; 16], created: UTime) -> MonMap {
+    pub fn new(fsid: Uuid, created: UTime) -> MonMap {
         let mut map = MonMap {
             fsid,
             created,

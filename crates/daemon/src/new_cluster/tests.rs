@@ -279,7 +279,7 @@ fn a_store_takes_the_uuid_and_the_device_that_are_named() {
     fails_with(mkfs(&options("00000000-0000-0000-0000-000000000000")), "is not zero");
     mkfs(&options(uuid)).unwrap();
     assert_eq!(fs::read_link(folder.0.join("osd.0/block")).unwrap(), folder.0.join("disk"));
-    assert_eq!(format_uuid(&folder.label("osd.0/block").identity.store_uuid), uuid);
+    assert_eq!(folder.label("osd.0/block").identity.store_uuid.to_string(), uuid);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use rand::{Rng, SeedableRng};
 use reactor::{ListenerId, Reactor, Waker};
 use shard::ShardMachine;
 use store::{Config as StoreConfig, DeviceSizes, Store};
-use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId};
+use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, Uuid};
 
 use self::{
     end_limit::EndLimit,
@@ -34,12 +34,12 @@ use crate::{
     admin_socket::AdminSocket,
     bind_ports::BindPorts,
     ceph_conf::CephConf,
-    clock, cluster,
+    clock,
     device::{Access, Device, Interrupted},
     device_paths::{DevicePaths, Found, is_no_place_for_files, look_at},
     host, log_levels,
     memory::Memory,
-    own_addresses,
+    own_addresses, pid_file,
     stop::Stop,
     store_owner,
     wire::{Net, OnReactor},
@@ -80,7 +80,7 @@ struct Setup {
     ports: BindPorts,
     /// Where other OSDs find it.
     cluster_ip: IpAddr,
-    uuid: [u8; 16],
+    uuid: Uuid,
     device_bytes: u64,
     /// Of each shard's regions, as they were made.
     regions: DeviceSizes,
@@ -277,12 +277,12 @@ impl Setup {
         for other in others {
             other.addrs.send(addrs.clone()).map_err(|_| anyhow!("a shard ended at its start"))?;
         }
-        cluster::write_pid(&self.conf, &self.who)?;
+        pid_file::write(&self.conf, &self.who)?;
         let place = addrs.public.clone();
         self.start(&mut daemon, addrs, reactor);
         tracing::info!(%place, shards = shard.count, "{} listens", self.who);
         let result = daemon.run(reactor, Some(stop));
-        cluster::remove_pid(&self.conf, &self.who);
+        pid_file::remove(&self.conf, &self.who);
         result
     }
 
@@ -348,12 +348,12 @@ impl Setup {
         net.set_queued_bytes_max(memory.queued_bytes_max());
         let config = OsdConfig {
             whoami: self.whoami,
-            fsid: cluster::parse_uuid(&self.conf.require(&self.who, "fsid")?)?,
+            fsid: self.conf.fsid(&self.who)?,
             uuid: self.uuid,
             device_bytes: self.device_bytes,
             metadata: self.metadata(&DevicePaths::read(&self.conf, &self.who).main, shard),
             options: self.conf.all(&self.who),
-            hostname: cluster::hostname(),
+            hostname: host::hostname(),
             features: codec::Features::PACIFIC.0,
             git_version: host::GIT_VERSION,
             shard,

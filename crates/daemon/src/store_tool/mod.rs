@@ -17,7 +17,6 @@ use types::{EntityName, EntityType, pretty_json};
 
 use crate::{
     ceph_conf::CephConf,
-    cluster::format_uuid,
     device::{Access, Device},
     device_paths::{DevicePaths, NamedDevices},
     store_owner,
@@ -171,8 +170,8 @@ fn identity_json(inspected: &Inspected) -> Value {
         json!({"device": role.to_string(), "offset": offset, "bytes": bytes})
     };
     json!({
-        "store_uuid": format_uuid(&superblock.identity.store_uuid),
-        "fsid": format_uuid(&superblock.identity.fsid),
+        "store_uuid": superblock.identity.store_uuid.to_string(),
+        "fsid": superblock.identity.fsid.to_string(),
         "osd": superblock.identity.osd,
         "reactor": superblock.identity.shard,
         "reactors": superblock.identity.shards,

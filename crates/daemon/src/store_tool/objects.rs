@@ -15,7 +15,7 @@ use rand::{Rng, RngCore, SeedableRng, rngs::StdRng};
 use reactor::Reactor;
 use serde_json::{Value, json};
 use store::{Completion, ObjectStore, StoreIdentity};
-use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Transaction, TxnOp, pretty_json};
+use types::{CollId, HObject, Mutation, PgId, PoolId, SnapId, Transaction, TxnOp, Uuid, pretty_json};
 
 use super::{
     measure::{Clocked, Round},
@@ -138,8 +138,8 @@ fn measure(options: &ObjectsOptions) -> Result<Value> {
 fn made(file: &Path, objects: u64, reactor: &mut Reactor) -> Result<Device> {
     let paths = DevicePaths { main: file.to_owned(), journal: None, index: None };
     let device = Device::open(reactor, &paths, Access::Create((8 << 30) + objects * 2 * OBJECT_BYTES))?;
-    let store_uuid = *b"many small files";
-    let identity = StoreIdentity { store_uuid, fsid: [0; 16], osd: 0, shard: 0, shards: 1 };
+    let store_uuid = Uuid(*b"many small files");
+    let identity = StoreIdentity { store_uuid, fsid: Uuid::NIL, osd: 0, shard: 0, shards: 1 };
     device.format(identity, reactor)?;
     Ok(device)
 }

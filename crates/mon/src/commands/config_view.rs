@@ -176,7 +176,7 @@ fn get_one(
     options: &std::collections::BTreeMap<&str, Applied<'_>>,
 ) -> Reply {
     if key == "fsid" {
-        return Reply::text(format!("{}\n", crate::format::uuid(&req.state().monmap.fsid)));
+        return Reply::text(format!("{}\n", req.state().monmap.fsid));
     }
     let Some(info) = find_option(key) else {
         return Reply::fail(Errno::ENOENT, format!("unrecognized key '{key}'"));
@@ -191,7 +191,7 @@ fn get_one(
 /// What a client needs to find the cluster, whatever format is asked for.
 fn minimal_conf(req: &mut Request<'_>) -> Reply {
     let monmap = &req.state().monmap;
-    let fsid = crate::format::uuid(&monmap.fsid);
+    let fsid = monmap.fsid;
     let hosts: Vec<String> = monmap.mons().map(|mon| super::mon_info::bracketed(&mon.public_addrs)).collect();
     Reply::text(format!(
         "# minimal ceph.conf for {fsid}\n[global]\n\tfsid = {fsid}\n\tmon_host = {}\n",

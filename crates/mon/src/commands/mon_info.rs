@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 use types::{AddrType, EntityAddr, EntityAddrVec, Errno, KeyType, MonMap};
 
 use super::{Reply, Request, Row, status::ELECTION_EPOCH};
-use crate::format;
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -134,7 +133,7 @@ pub(super) fn monmap_json(monmap: &MonMap) -> Value {
         "auth_service_cipher": cipher(monmap.service_key_type()),
         "auth_allowed_ciphers": monmap.allowed_key_types().map(cipher).collect::<Vec<_>>(),
         "auth_preferred_cipher": cipher(monmap.preferred_key_type()),
-        "fsid": format::uuid(&monmap.fsid),
+        "fsid": monmap.fsid.to_string(),
         "modified": zulu(monmap.last_changed),
         "created": zulu(monmap.created),
         "min_mon_release": monmap.min_mon_release.0,
@@ -163,7 +162,7 @@ fn dump(req: &mut Request<'_>) -> Reply {
     let text = || {
         let mut out = format!(
             "epoch {epoch}\nfsid {}\nlast_changed {}\ncreated {}\nmin_mon_release {} ({})\nelection_strategy: {}\n",
-            format::uuid(&monmap.fsid),
+            monmap.fsid,
             monmap.last_changed,
             monmap.created,
             monmap.min_mon_release.0,

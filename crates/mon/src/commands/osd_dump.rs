@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use types::{Epoch, OsdId, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT, Release};
+use types::{Epoch, OsdId, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT, Release, Uuid};
 
 use super::{
     Reply, Request, Row,
@@ -82,7 +82,7 @@ fn map_json(map: &OsdMap) -> Value {
     };
     json!({
         "epoch": map.epoch.0,
-        "fsid": format::uuid(&map.fsid),
+        "fsid": map.fsid.to_string(),
         "created": map.created.to_string(),
         "modified": map.modified.to_string(),
         "last_up_change": map.last_up_change.to_string(),
@@ -140,7 +140,7 @@ pub(super) fn osd_json(map: &OsdMap, osd: OsdId) -> Value {
     let epoch = |e: Epoch| e.0;
     json!({
         "osd": osd.0,
-        "uuid": format::uuid(&map.osd_uuid[at]),
+        "uuid": map.osd_uuid[at].to_string(),
         "up": i32::from(map.is_up(osd)),
         "in": i32::from(map.is_in(osd)),
         "weight": format::number(f64::from(map.weight_fraction(osd))),
@@ -181,7 +181,7 @@ fn map_text(map: &OsdMap) -> String {
     let mut out = format!(
         "epoch {}\nfsid {}\ncreated {}\nmodified {}\nflags {}\ncrush_version {}\nfull_ratio {}\nbackfillfull_ratio {}\nnearfull_ratio {}\nrequire_min_compat_client {}\nmin_compat_client {}\nrequire_osd_release {}\nstretch_mode_enabled false\n\n",
         map.epoch,
-        format::uuid(&map.fsid),
+        map.fsid,
         map.created,
         map.modified,
         map.flags,
@@ -249,8 +249,8 @@ pub(super) fn osd_line(map: &OsdMap, osd: OsdId) -> String {
         out.push_str(&format!(" lost_at {}", info.lost_at));
     }
     out.push_str(&format!(" {} {} {}", map.osd_addrs[at], map.cluster_addrs[at], map.state(osd)));
-    if map.osd_uuid[at] != [0; 16] {
-        out.push_str(&format!(" {}", format::uuid(&map.osd_uuid[at])));
+    if map.osd_uuid[at] != Uuid::NIL {
+        out.push_str(&format!(" {}", map.osd_uuid[at]));
     }
     out + "\n"
 }

@@ -172,7 +172,7 @@ fn find(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let mut out = json!({
         "osd": osd.0,
         "addrs": addrs_json(&map.osd_addrs[at]),
-        "osd_fsid": format::uuid(&map.osd_uuid[at]),
+        "osd_fsid": map.osd_uuid[at].to_string(),
     });
     if let Some(host) = req.state().osd_metadata.get(&osd).and_then(|m| m.get("hostname")) {
         out["host"] = host.as_str().into();

@@ -1,7 +1,7 @@
 //! OSDs in and out, down, new and gone.
 
 use serde_json::json;
-use types::{Errno, OsdId, OsdState, PgId, WEIGHT_IN};
+use types::{Errno, OsdId, OsdState, PgId, Uuid, WEIGHT_IN};
 
 use super::{
     Reply, Request, Row,
@@ -9,7 +9,7 @@ use super::{
     osd_secrets::{OsdSecrets, drop_secrets},
 };
 use crate::{
-    format, ledger_keys,
+    ledger_keys,
     osdmap_service::{DownKind, take_down},
 };
 
@@ -218,14 +218,9 @@ fn stop(req: &mut Request<'_>) -> Result<Reply, Reply> {
 
 fn new(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let is_new = req.args.prefix() == "osd new";
-    let uuid = match req.args.text("uuid").map(|text| format::parse_uuid(&text)) {
-        Some(None) => {
-            let text = req.args.text("uuid").unwrap_or_default();
-            return Err(Reply::fail(Errno::EINVAL, format!("invalid uuid value '{text}'")));
-        }
-        Some(Some(uuid)) => Some(uuid),
-        None => None,
-    };
+    let invalid = |text: &str| Reply::fail(Errno::EINVAL, format!("invalid uuid value '{text}'"));
+    let uuid: Option<Uuid> =
+        req.args.text("uuid").map(|text| text.parse().map_err(|_| invalid(&text))).transpose()?;
     let wanted = match req.args.text("id").map(|text| (parse_osd(&text), text)) {
         None => None,
         Some((Some(osd), _)) if osd.0 < types::OSD_COUNT_MAX => Some(osd),
@@ -260,7 +255,7 @@ fn new(req: &mut Request<'_>) -> Result<Reply, Reply> {
     }
     if let Some(secrets) = secrets {
         // In the form in which it is looked up later: `shown` may have other letters.
-        let uuid = uuid.as_ref().map(format::uuid).unwrap_or_default();
+        let uuid = uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
         secrets.write(req, id, &uuid)?;
     }
     req.mon.change_osdmap(req.wall, |map, inc| {
@@ -366,7 +361,7 @@ fn destroy(req: &mut Request<'_>) -> Result<Reply, Reply> {
         drop_secrets(req, osd);
         req.mon.change_osdmap(req.wall, |_, inc| {
             inc.new_state.insert(osd, OsdState::DESTROYED);
-            inc.new_uuid.insert(osd, [0; 16]);
+            inc.new_uuid.insert(osd, Uuid::NIL);
         });
     }
     Ok(Reply::done(format!("destroyed osd.{osd}")))

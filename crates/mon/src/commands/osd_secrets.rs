@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use auth::{CryptoKey, EntityAuth};
 use bytes::Bytes;
 use serde_json::Value;
-use types::{EntityName, EntityType, Errno, OsdId};
+use types::{EntityName, EntityType, Errno, OsdId, Uuid};
 
 use super::{Reply, Request};
-use crate::format;
 
 /// What `osd new -i FILE` brings.
 pub(super) struct OsdSecrets {
@@ -69,7 +68,7 @@ impl OsdSecrets {
     /// True when that OSD has these secrets already.
     pub(super) fn are_known(&self, req: &Request<'_>, osd: OsdId) -> bool {
         let known = &req.mon.next;
-        let uuid = req.next_map().osd_uuid.get(osd.0 as usize).map(format::uuid).unwrap_or_default();
+        let uuid = req.next_map().osd_uuid.get(osd.0 as usize).map(Uuid::to_string).unwrap_or_default();
         let has = |name: &EntityName, key: &CryptoKey| {
             known.entities.get(name).is_some_and(|entity| entity.key == *key)
         };
@@ -116,7 +115,7 @@ impl OsdSecrets {
 
 /// Takes all secrets of an OSD away; to be called while the map still knows its uuid.
 pub(super) fn drop_secrets(req: &mut Request<'_>, osd: OsdId) {
-    let uuid = req.next_map().osd_uuid.get(osd.0 as usize).map(format::uuid).unwrap_or_default();
+    let uuid = req.next_map().osd_uuid.get(osd.0 as usize).map(Uuid::to_string).unwrap_or_default();
     for name in [osd_name(osd), lockbox_name(&uuid)] {
         req.mon.drop_entity(&name);
     }

@@ -47,7 +47,7 @@ fn report(req: &mut Request<'_>) -> Reply {
     let stats = super::pg::all_stats(req.mon);
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| out.insert(key.to_owned(), value);
-    put("cluster_fingerprint", crate::format::uuid(&req.state().monmap.fsid).into());
+    put("cluster_fingerprint", req.state().monmap.fsid.to_string().into());
     put("version", types::DAEMON_VERSION.into());
     put("commit", req.mon.options.git_version.into());
     put("timestamp", req.wall.to_string().into());

@@ -128,7 +128,7 @@ fn version(req: &mut Request<'_>) -> Reply {
 }
 
 fn fsid(req: &mut Request<'_>) -> Reply {
-    let fsid = format::uuid(&req.state().monmap.fsid);
+    let fsid = req.state().monmap.fsid.to_string();
     Reply::show(req.args, || json!({"fsid": fsid}), || format!("{fsid}\n"))
 }
 
@@ -312,7 +312,7 @@ fn status_json(mon: &Mon, wall: UTime) -> Value {
     let monmap = &mon.committed.monmap;
     let mgrmap = mon.mgrmap();
     json!({
-        "fsid": format::uuid(&monmap.fsid),
+        "fsid": monmap.fsid.to_string(),
         "health": mon.health().json(false),
         "election_epoch": ELECTION_EPOCH,
         "quorum": (0..monmap.size()).collect::<Vec<_>>(),
@@ -375,7 +375,7 @@ fn status_text(mon: &Mon, wall: UTime) -> String {
     let map = &mon.committed.osdmap;
     let age = format::timespan(wall.since(mon.started));
     let names = monmap.ranks.join(",");
-    let mut out = format!("  cluster:\n    id:     {}\n    health: ", format::uuid(&monmap.fsid));
+    let mut out = format!("  cluster:\n    id:     {}\n    health: ", monmap.fsid);
     out.push_str(&mon.health().summary_lines().join("\n            "));
     let mut services = vec![
         ("mon".to_owned(), format!("{} daemons, quorum {names} (age {age})", monmap.size())),

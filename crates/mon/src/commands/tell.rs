@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, Errno, Release, UTime};
 
 use super::{Reply, Request, Row, mon_info, status, tell_daemon, tell_perf};
-use crate::{ConnId, Mon, format};
+use crate::{ConnId, Mon};
 
 pub(super) const ROWS: &[Row] = &[
     VERSION_ROW,
@@ -122,7 +122,7 @@ fn needs_others(_: &mut Request<'_>) -> Reply {
 /// One of the commands that every daemon has.
 fn config(req: &mut Request<'_>) -> Reply {
     let name = format!("mon.{}", req.mon.base_options.name);
-    let fsid = format::uuid(&req.mon.committed.monmap.fsid);
+    let fsid = req.mon.committed.monmap.fsid.to_string();
     let is_observed = |name: &str| types::is_observed(EntityType::MON, name);
     let owner = ConfigOwner { name: &name, fsid: &fsid, is_observed: &is_observed };
     let args = |name: &str| req.args.list(name);

@@ -91,34 +91,6 @@ pub(crate) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     format!("[{}]", items.into_iter().map(|i| i.to_string()).collect::<Vec<_>>().join(","))
 }
 
-/// The 16 bytes of a uuid in their usual form.
-pub(crate) fn uuid(bytes: &[u8; 16]) -> String {
-    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
-}
-
-/// Cuts a text that a client sent to at most so many bytes, before it is kept.
-pub(crate) fn cut(text: &mut String, bytes_max: usize) {
-    if text.len() > bytes_max {
-        text.truncate(text.floor_char_boundary(bytes_max));
-        // What was cut off is not kept either.
-        text.shrink_to_fit();
-    }
-}
-
-/// The inverse of [`uuid`].
-pub(crate) fn parse_uuid(text: &str) -> Option<[u8; 16]> {
-    let hex: String = text.chars().filter(|c| *c != '-').collect();
-    if hex.len() != 32 || !hex.is_ascii() {
-        return None;
-    }
-    let mut out = [0; 16];
-    for (at, byte) in out.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&hex[at * 2..at * 2 + 2], 16).ok()?;
-    }
-    Some(out)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,21 +112,5 @@ mod tests {
             [33.0, 0.0, 4.690_415_759, 0.003_333_33].map(decimal),
             ["33", "0", "4.69042", "0.00333333"]
         );
-    }
-
-    #[test]
-    fn uuids_round_trip() {
-        let text = "d115b587-6118-415a-af14-47309b5357db";
-        assert_eq!(uuid(&parse_uuid(text).unwrap()), text);
-        assert_eq!(parse_uuid("x"), None);
-    }
-
-    #[test]
-    fn texts_are_cut_between_letters() {
-        for (bytes_max, expect) in [(0, ""), (1, "a"), (2, "a"), (3, "aé"), (9, "aéb")] {
-            let mut text = "aéb".to_owned();
-            cut(&mut text, bytes_max);
-            assert_eq!(text, expect);
-        }
     }
 }

@@ -31,7 +31,7 @@ use bytes::Bytes;
 use codec::Features;
 use messages::{MCommandReply, MMgrCommandReply, MMgrMap, MMonCommandAck, Message, MgrMap, PaxosHeader};
 use rand::Rng;
-use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, Instant, UTime};
+use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, Instant, UTime, Uuid};
 
 use crate::{
     ConnId, Effect, Effects, Mon, Peer,
@@ -301,10 +301,7 @@ impl Mon {
 
     /// A new uuid as text.
     pub(crate) fn new_uuid(&mut self) -> String {
-        let mut bytes: [u8; 16] = self.rng.random();
-        bytes[6] = bytes[6] & 0x0f | 0x40;
-        bytes[8] = bytes[8] & 0x3f | 0x80;
-        crate::format::uuid(&bytes)
+        Uuid::from_random(self.rng.random()).to_string()
     }
 }
 

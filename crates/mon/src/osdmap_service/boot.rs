@@ -6,7 +6,7 @@ use std::{
 };
 
 use messages::{MOSDAlive, MOSDBoot, MOSDMarkMeDown};
-use types::{Incremental, Instant, MapFlags, OsdId, OsdMap, OsdState, OsdXInfo, UTime, WEIGHT_IN};
+use types::{Incremental, Instant, MapFlags, OsdId, OsdMap, OsdState, OsdXInfo, UTime, Uuid, WEIGHT_IN};
 
 use super::failure::DownKind;
 use crate::{ConnId, Effect, Effects, Mon, ledger_keys, state::value};
@@ -26,7 +26,7 @@ impl Mon {
     ) {
         let osd = boot.osd;
         let map = self.next.osdmap.clone();
-        let known_uuid = map.osd_uuid.get(osd.0.max(0) as usize).copied().unwrap_or([0; 16]);
+        let known_uuid = map.osd_uuid.get(osd.0.max(0) as usize).copied().unwrap_or(Uuid::NIL);
         if !(0..types::OSD_COUNT_MAX).contains(&osd.0) {
             self.log_refusal(
                 now,
@@ -36,7 +36,7 @@ impl Mon {
             );
             return;
         }
-        if known_uuid != [0; 16] && known_uuid != boot.uuid {
+        if known_uuid != Uuid::NIL && known_uuid != boot.uuid {
             let text = format!(
                 "osd.{osd} boots with another uuid than the map's: refused; if its store was made anew, `ceph osd \
                  destroy {osd}` makes room for it"

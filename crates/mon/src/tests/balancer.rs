@@ -6,7 +6,7 @@ use std::{
 };
 
 use crush::{Step, step::CHOOSE_FIRSTN};
-use types::{OsdId, OsdMap, PoolId};
+use types::{OsdId, OsdMap, PoolId, Uuid};
 
 use super::cluster::{ADMIN, Cluster, addr};
 
@@ -21,7 +21,7 @@ fn cluster(rule: &str) -> Cluster {
 fn cluster_at(rule: &str, place: fn(i32) -> (i32, i32)) -> Cluster {
     let mut cluster = Cluster::new();
     for id in 0..8 {
-        let uuid = crate::format::uuid(&[id as u8 + 1; 16]);
+        let uuid = Uuid([id as u8 + 1; 16]);
         cluster.ok(&format!(
             r#"{{"prefix":"auth get-or-create","entity":"osd.{id}","caps":["mon","allow profile osd","osd","allow *"]}}"#
         ));

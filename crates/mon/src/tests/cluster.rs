@@ -9,7 +9,7 @@ use rand::{SeedableRng, rngs::StdRng};
 use serde_json::Value;
 use types::{
     EVersion, EntityAddr, EntityAddrVec, EntityName, Epoch, GlobalId, Instant, KeyType, OsdId, OsdMap,
-    OsdStat, PgStat, PgStatSum, PgState, PoolId, PoolStatfs, Token, UTime,
+    OsdStat, PgStat, PgStatSum, PgState, PoolId, PoolStatfs, Token, UTime, Uuid,
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     RunId, mkfs,
 };
 
-pub(crate) const FSID: [u8; 16] = [7; 16];
+pub(crate) const FSID: Uuid = Uuid([7; 16]);
 pub(crate) const ADMIN: ConnId = ConnId(1);
 const GIB_KIB: u64 = 1 << 20;
 
@@ -326,7 +326,7 @@ impl Cluster {
 pub(crate) fn boot_message(id: i32, newest_map: Epoch) -> MOSDBoot {
     MOSDBoot {
         osd: OsdId(id),
-        uuid: [id as u8 + 1; 16],
+        uuid: Uuid([id as u8 + 1; 16]),
         public_addrs: addr(6800 + id as u16 * 2),
         cluster_addrs: addr(6801 + id as u16 * 2),
         newest_map,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cluster::{Cluster, boot_message};
 use messages::{MOSDBoot, MPGStats, PeerPing};
 use serde_json::json;
-use types::{EntityName, OSD_COUNT_MAX, OsdId, OsdState, WEIGHT_IN};
+use types::{EntityName, OSD_COUNT_MAX, OsdId, OsdState, Uuid, WEIGHT_IN};
 
 #[test]
 fn flags_of_nodes_and_classes_hold_for_what_is_below() {
@@ -123,7 +123,7 @@ fn an_osd_on_a_new_device_comes_in_under_the_id_of_the_one_that_was_destroyed() 
         cluster.ok(r#"{"prefix":"osd out","ids":["2"]}"#);
         cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
         cluster.ok(r#"{"prefix":"osd destroy","id":2,"yes_i_really_mean_it":true}"#);
-        let uuid = [if is_announced { 9 } else { 8 }; 16];
+        let uuid = Uuid([if is_announced { 9 } else { 8 }; 16]);
         if is_announced {
             let uuid = "09090909-0909-0909-0909-090909090909";
             cluster.ok(&format!(r#"{{"prefix":"osd new","uuid":"{uuid}","id":2}}"#));

@@ -6,7 +6,7 @@ use messages::{
     MMgrOpen, MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MPGStats,
     Message, SubscribeItem,
 };
-use types::{Epoch, Incremental, OsdId, OsdMap, OsdState};
+use types::{Epoch, Incremental, OsdId, OsdMap, OsdState, Uuid};
 
 use super::cluster::{ADMIN, Cluster, addr, boot_message, maps_sent};
 use crate::ConnId;
@@ -66,10 +66,10 @@ fn an_osd_with_another_uuid_is_refused() {
     cluster.boot_osd(0);
     let before = cluster.map().clone();
     let mut boot = boot_message(0, before.epoch);
-    boot.uuid = [99; 16];
+    boot.uuid = Uuid([99; 16]);
     cluster.say(Cluster::osd_conn(0), boot);
     assert_eq!(cluster.map().up_from(OsdId(0)), before.up_from(OsdId(0)));
-    assert_eq!(cluster.map().osd_uuid[0], [1; 16]);
+    assert_eq!(cluster.map().osd_uuid[0], Uuid([1; 16]));
     assert!(cluster.text(r#"{"prefix":"log last"}"#).contains("`ceph osd destroy 0` makes room for it"));
 }
 
@@ -85,7 +85,7 @@ fn an_osd_that_is_refused_again_and_again_is_logged_once_a_minute() {
     for _ in 0..24 {
         cluster.pass(Duration::from_secs(5));
         for osd in [0, 1] {
-            let boot = MOSDBoot { uuid: [99; 16], ..boot_message(osd, epoch) };
+            let boot = MOSDBoot { uuid: Uuid([99; 16]), ..boot_message(osd, epoch) };
             cluster.say(Cluster::osd_conn(osd), boot);
         }
     }

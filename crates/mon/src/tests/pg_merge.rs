@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use messages::MOSDMarkMeDown;
-use types::{EVersion, EntityAddrVec, Epoch, OsdId, PgId, PgPool, PoolId};
+use types::{EVersion, EntityAddrVec, Epoch, OsdId, PgId, PgPool, PoolId, Uuid};
 
 use super::cluster::{Cluster, boot_message};
 
@@ -23,7 +23,7 @@ fn make_fourth(cluster: &mut Cluster) {
     cluster.ok(
         r#"{"prefix":"auth get-or-create","entity":"osd.3","caps":["mon","allow profile osd","osd","allow *"]}"#,
     );
-    let uuid = crate::format::uuid(&[4; 16]);
+    let uuid = Uuid([4; 16]);
     cluster.ok(&format!(r#"{{"prefix":"osd create","uuid":"{uuid}","id":3}}"#));
 }
 

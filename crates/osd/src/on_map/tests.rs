@@ -8,7 +8,7 @@ use messages::{MOSDOp, MPgClean, OpCode, OsdOp};
 use store::MemStore;
 use types::{
     CrushBlob, EntityAddr, EntityName, Errno, GlobalId, Incremental, Instant, PgId, PgPool, PoolId, PoolType,
-    UTime,
+    UTime, Uuid,
 };
 
 use super::*;
@@ -238,7 +238,7 @@ struct Following {
 impl Following {
     /// An OSD that has the first map.
     fn new() -> Following {
-        let mut map = OsdMap::new([1; 16], UTime::default(), CrushBlob::default());
+        let mut map = OsdMap::new(Uuid([1; 16]), UTime::default(), CrushBlob::default());
         map.epoch = Epoch(1);
         let mut it = Following { osd: Osd::alone(), store: MemStore::new(), map, now: Instant(1) };
         it.handle(Event::MonOpened);
@@ -250,7 +250,7 @@ impl Following {
     /// Makes the monitor's next map, and returns the incremental that leads there. With `is_wrong`, its checksum is
     /// that of another map.
     fn next(&mut self, is_wrong: bool) -> (Epoch, Bytes) {
-        let mut inc = Incremental::new([1; 16], self.map.epoch.next());
+        let mut inc = Incremental::new(Uuid([1; 16]), self.map.epoch.next());
         inc.new_max_osd = Some(self.map.epoch.0 as i32);
         self.map.apply(&inc).unwrap();
         inc.full_crc = self.map.to_bytes_and_crc().1 ^ u32::from(is_wrong);
@@ -259,7 +259,7 @@ impl Following {
 
     /// The monitor sends maps; returns what the OSD asks for.
     fn hear(&mut self, maps: MOSDMap) -> Vec<Asked> {
-        let maps = MOSDMap { fsid: [1; 16], oldest: Epoch(1), newest: self.map.epoch, ..maps };
+        let maps = MOSDMap { fsid: Uuid([1; 16]), oldest: Epoch(1), newest: self.map.epoch, ..maps };
         self.handle(Event::FromMon(maps.into()))
     }
 
@@ -287,7 +287,7 @@ fn a_map_that_is_not_the_monitors_is_asked_for_as_a_whole() {
     it.now = it.now + Duration::from_secs(6);
     assert_eq!(it.handle(Event::Timer(crate::osd::TICK)), [Asked::Whole(Epoch(3))]);
     // The map comes; and what follows upon it, which had come too early, is asked for.
-    let mut third = OsdMap::new([1; 16], UTime::default(), CrushBlob::default());
+    let mut third = OsdMap::new(Uuid([1; 16]), UTime::default(), CrushBlob::default());
     third.epoch = Epoch(3);
     let fulls = [(Epoch(3), third.to_bytes_and_crc().0)].into();
     assert_eq!(it.hear(MOSDMap { fulls, ..MOSDMap::default() }), [Asked::From(4)]);

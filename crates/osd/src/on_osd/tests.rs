@@ -7,7 +7,7 @@ use messages::{MCommand, MOSDMap};
 use store::MemStore;
 use types::{
     CrushBlob, EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, GlobalId, Incremental, OsdMap,
-    OsdState, UTime,
+    OsdState, UTime, Uuid,
 };
 
 use super::*;
@@ -25,16 +25,16 @@ fn addrs_of(osd: OsdId) -> EntityAddrVec {
 /// The maps of a cluster: none has OSDs in the first, both are up in the second, A is down in the third and up again in
 /// the fourth.
 fn maps() -> MOSDMap {
-    let mut map = OsdMap::new([1; 16], UTime::default(), CrushBlob::default());
+    let mut map = OsdMap::new(Uuid([1; 16]), UTime::default(), CrushBlob::default());
     map.epoch = Epoch(1);
     let fulls = [(Epoch(1), map.to_bytes_and_crc().0)].into();
-    let mut second = Incremental::new([1; 16], Epoch(2));
+    let mut second = Incremental::new(Uuid([1; 16]), Epoch(2));
     second.new_max_osd = Some(2);
     second.new_up_client = [A, B].map(|osd| (osd, addrs_of(osd))).into();
     second.new_up_cluster = second.new_up_client.clone();
-    let mut third = Incremental::new([1; 16], Epoch(3));
+    let mut third = Incremental::new(Uuid([1; 16]), Epoch(3));
     third.new_state = [(A, OsdState::UP)].into();
-    let mut fourth = Incremental::new([1; 16], Epoch(4));
+    let mut fourth = Incremental::new(Uuid([1; 16]), Epoch(4));
     fourth.new_up_client = [(A, addrs_of(A))].into();
     fourth.new_up_cluster = fourth.new_up_client.clone();
     let encoded = [second, third, fourth].map(|mut inc| {
@@ -43,7 +43,7 @@ fn maps() -> MOSDMap {
         (inc.epoch, inc.to_bytes(Features::PACIFIC))
     });
     let (oldest, newest, incrementals) = (Epoch(1), map.epoch, encoded.into());
-    MOSDMap { fsid: [1; 16], oldest, newest, fulls, incrementals, ..MOSDMap::default() }
+    MOSDMap { fsid: Uuid([1; 16]), oldest, newest, fulls, incrementals, ..MOSDMap::default() }
 }
 
 struct Running {

@@ -6,7 +6,7 @@ use messages::{MOSDMap, MPgClean, MPgPull, MPgQuery};
 use store::{MemStore, ObjectStore};
 use types::{
     EntityAddr, EntityAddrVec, EntityNum, HObject, Incremental, Mutation, PgInterval, PoolId, SnapId, TxnOp,
-    UTime,
+    UTime, Uuid,
 };
 
 use super::*;
@@ -105,7 +105,7 @@ fn what_pgs_here_say_to_each_other_overtakes_nothing() {
     let [me, other] = [OsdId(0), OsdId(1)];
     let addrs_of = |osd: OsdId| EntityAddrVec::msgr2(([127, 0, 0, 1], 6_800 + osd.0 as u16).into(), 7);
     let mut osd = Osd::alone();
-    let mut up = Incremental::new([1; 16], Epoch(1));
+    let mut up = Incremental::new(Uuid([1; 16]), Epoch(1));
     up.new_max_osd = Some(2);
     up.new_up_client = [me, other].map(|osd| (osd, addrs_of(osd))).into();
     up.new_up_cluster = up.new_up_client.clone();

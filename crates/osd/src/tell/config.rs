@@ -4,7 +4,7 @@ use messages::{MMgrOpen, MMonSubscribe, SubscribeItem};
 use serde_json::Value;
 use types::{CONFIG_COMMANDS, ConfigOwner, EntityType, is_observed};
 
-use super::{Call, Refusal, Row, show::uuid};
+use super::{Call, Refusal, Row};
 use crate::{Effect, Osd, ShardMessage, osd::Ctx};
 
 const fn row(at: usize) -> Row {
@@ -15,7 +15,7 @@ pub(super) const ROWS: [Row; 8] = [row(0), row(1), row(2), row(3), row(4), row(5
 
 /// One of the commands that every daemon has.
 fn run(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Result<Option<Value>, Refusal> {
-    let (name, fsid) = (format!("osd.{}", osd.config.whoami), uuid(&osd.config.fsid));
+    let (name, fsid) = (format!("osd.{}", osd.config.whoami), osd.config.fsid.to_string());
     let owner =
         ConfigOwner { name: &name, fsid: &fsid, is_observed: &|name| is_observed(EntityType::OSD, name) };
     let prefix = call.text("prefix").unwrap_or_default();

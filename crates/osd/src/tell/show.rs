@@ -6,11 +6,6 @@ use types::{DAEMON_VERSION, Errno};
 use super::{Answer, Call};
 use crate::{Osd, osd::Ctx};
 
-pub(super) fn uuid(bytes: &[u8; 16]) -> String {
-    let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
-}
-
 pub(super) fn version(_: &mut Osd, _: &Call, _: &mut Ctx<'_>) -> Answer {
     Ok(Some(json!({"version": DAEMON_VERSION, "release": "pacific", "release_type": "stable"})))
 }
@@ -84,8 +79,8 @@ pub(super) fn compact(_: &mut Osd, _: &Call, _: &mut Ctx<'_>) -> Answer {
 
 pub(super) fn status(osd: &mut Osd, _: &Call, _: &mut Ctx<'_>) -> Answer {
     Ok(Some(json!({
-        "cluster_fsid": uuid(&osd.config.fsid),
-        "osd_fsid": uuid(&osd.config.uuid),
+        "cluster_fsid": osd.config.fsid.to_string(),
+        "osd_fsid": osd.config.uuid.to_string(),
         "whoami": osd.config.whoami.0,
         "state": osd.boot.name(),
         "oldest_map": osd.maps.oldest.0,

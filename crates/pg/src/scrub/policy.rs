@@ -277,7 +277,7 @@ pub(super) fn begun(at: EVersion, wall: UTime) -> ScrubHistory {
 
 #[cfg(test)]
 mod tests {
-    use types::{CrushBlob, PoolId};
+    use types::{CrushBlob, PoolId, Uuid};
 
     use super::*;
 
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn a_scrub_is_due_by_the_pools_intervals_unless_a_flag_holds_it_back() {
         let pgid = PgId::new(PoolId(1), 0);
-        let mut map = OsdMap::new([0; 16], UTime::default(), CrushBlob::default());
+        let mut map = OsdMap::new(Uuid::NIL, UTime::default(), CrushBlob::default());
         map.pools.insert(PoolId(1), PgPool::default());
         let policy = ScrubPolicy {
             interval_randomize_ratio: 0.0,

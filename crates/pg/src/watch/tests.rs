@@ -3,7 +3,7 @@
 use codec::Decode;
 use messages::Message;
 use store::MemStore;
-use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime};
+use types::{CrushBlob, EntityNum, Epoch, OsdMap, UTime, Uuid};
 
 use super::*;
 use crate::{Leases, OpThrottle, ReadSlots, RecoveryPolicy, ScrubPolicy, Slots};
@@ -34,7 +34,7 @@ fn known(gid: u64, cookie: u64, timeout_sec: u32) -> KnownWatch {
 
 impl World {
     fn new() -> World {
-        let mut map = OsdMap::new([0; 16], UTime::default(), CrushBlob::default());
+        let mut map = OsdMap::new(Uuid::NIL, UTime::default(), CrushBlob::default());
         map.epoch = Epoch(9);
         World {
             watches: Watches::default(),

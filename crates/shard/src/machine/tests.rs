@@ -5,7 +5,7 @@ use msgr::{Config, PartialFrame};
 use osd::{OsdConfig, Shard};
 use rand::{SeedableRng, rngs::StdRng};
 use store::{Config as StoreConfig, JournalKey, StoreIdentity, virtual_disk::VirtualDisk};
-use types::{EntityAddrVec, OsdId, UTime};
+use types::{EntityAddrVec, OsdId, UTime, Uuid};
 
 use super::*;
 
@@ -46,7 +46,7 @@ impl Wire for Nowhere {
 
 /// A new store.
 fn store(disk: &mut VirtualDisk) -> Store {
-    let identity = StoreIdentity { fsid: [0; 16], store_uuid: [1; 16], osd: 0, shard: 0, shards: 1 };
+    let identity = StoreIdentity { fsid: Uuid::NIL, store_uuid: Uuid([1; 16]), osd: 0, shard: 0, shards: 1 };
     let key = JournalKey::new([2; 16]);
     let commands = Store::format(disk.sizes(), identity, key, &StoreConfig::default()).unwrap();
     for command in commands {
@@ -59,8 +59,8 @@ fn store(disk: &mut VirtualDisk) -> Store {
 fn machine(store: Store) -> ShardMachine<u32> {
     let osd = Osd::new(OsdConfig {
         whoami: OsdId(0),
-        fsid: [0; 16],
-        uuid: [1; 16],
+        fsid: Uuid::NIL,
+        uuid: Uuid([1; 16]),
         device_bytes: 64 << 20,
         metadata: [].into(),
         options: [].into(),

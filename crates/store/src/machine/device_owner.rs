@@ -1,5 +1,7 @@
 //! Which OSD uses a device, for a caller that is about to make a store on it.
 
+use types::Uuid;
+
 use super::Store;
 use crate::superblock::{DeviceLabel, LABEL_MAGIC, MAGIC, Superblock};
 
@@ -9,7 +11,7 @@ pub enum DeviceOwner {
     /// That OSD of that cluster.
     Osd {
         /// The cluster.
-        fsid: [u8; 16],
+        fsid: Uuid,
         /// The OSD's id.
         osd: u32,
     },
@@ -39,14 +41,15 @@ mod tests {
 
     #[test]
     fn every_label_of_a_new_store_names_its_osd() {
-        let identity = StoreIdentity { store_uuid: [1; 16], fsid: [2; 16], osd: 7, shard: 0, shards: 1 };
+        let identity =
+            StoreIdentity { store_uuid: Uuid([1; 16]), fsid: Uuid([2; 16]), osd: 7, shard: 0, shards: 1 };
         let sizes = DeviceSizes { main: 64 << 20, journal: Some(16 << 20), index: Some(16 << 20) };
         let mut labels = 0;
         let key = JournalKey::new([3; 16]);
         for command in Store::format(sizes, identity, key, &Config::default()).unwrap() {
             let DeviceCommand::Write { data, .. } = command else { continue };
             labels += 1;
-            assert_eq!(Store::device_owner(&data), Some(DeviceOwner::Osd { fsid: [2; 16], osd: 7 }));
+            assert_eq!(Store::device_owner(&data), Some(DeviceOwner::Osd { fsid: Uuid([2; 16]), osd: 7 }));
             let mut damaged = data.to_vec();
             damaged[100] ^= 1;
             assert_eq!(Store::device_owner(&damaged), Some(DeviceOwner::Unknown));

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use codec::AlignedBuf;
-use types::Token;
+use types::{Token, Uuid};
 
 use super::Store;
 use crate::{
@@ -16,9 +16,9 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreIdentity {
     /// Names the store, and its OSD where it is the first one.
-    pub store_uuid: [u8; 16],
+    pub store_uuid: Uuid,
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// The OSD's id.
     pub osd: u32,
     /// Which of the OSD's stores this is, from 0.

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use bytes::Bytes;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{
-    CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp,
+    CollId, CollMerge, CollSplit, HObject, Mutation, PgId, PoolId, SnapId, Token, Transaction, TxnOp, Uuid,
 };
 
 mod checkpoint;
@@ -55,7 +55,7 @@ fn object(number: u32) -> HObject {
     }
 }
 
-const STORE_UUID: [u8; 16] = [7; 16];
+const STORE_UUID: Uuid = Uuid([7; 16]);
 const JOURNAL_KEY: JournalKey = JournalKey::new([9; 16]);
 
 fn formatted(sizes: impl Into<DeviceSizes>, config: &Config) -> VirtualDisk {
@@ -65,7 +65,7 @@ fn formatted(sizes: impl Into<DeviceSizes>, config: &Config) -> VirtualDisk {
 }
 
 fn format(disk: &mut VirtualDisk, key: JournalKey, config: &Config) {
-    let identity = StoreIdentity { store_uuid: STORE_UUID, fsid: [8; 16], osd: 3, shard: 0, shards: 1 };
+    let identity = StoreIdentity { store_uuid: STORE_UUID, fsid: Uuid([8; 16]), osd: 3, shard: 0, shards: 1 };
     for command in Store::format(disk.sizes(), identity, key, config).unwrap() {
         disk.execute(command).1.unwrap();
     }

@@ -45,7 +45,7 @@ fn a_map_of_an_older_release_says_nothing_of_keys() {
 
 #[test]
 fn ranks_follow_the_addresses() {
-    let mut map = MonMap::new([1; 16], UTime::default());
+    let mut map = MonMap::new(Uuid([1; 16]), UTime::default());
     for (name, port) in [("c", 3300), ("a", 3302), ("b", 3301)] {
         map.add(name, EntityAddrVec::msgr2(format!("127.0.0.1:{port}").parse().unwrap(), 0));
     }

@@ -54,6 +54,7 @@ fn values_are_read_as_in_ceph() {
         ("public_addr", "x", Err("")),
         ("public_addrv", "[v2:1.2.3.4:5/6,v1:1.2.3.4:7/8]", Ok("[v2:1.2.3.4:5/6,v1:1.2.3.4:7/8]")),
         ("osd_uuid", "x", Err("")),
+        ("osd_uuid", "D115B587-6118-415a-af14-47309b5357db", Ok("d115b587-6118-415a-af14-47309b5357db")),
         ("debug_osd", "5", Ok("5/5")),
         ("debug_osd", "5/", Ok("5/5")),
         ("debug_osd", "1/2/3", Ok("1/2/3")),

@@ -4,7 +4,7 @@
 //! the texts of errors are what scripts see.
 
 use super::{OptionInfo, OptionKind};
-use crate::{AddrType, EntityAddr, EntityAddrVec, Errno};
+use crate::{AddrType, EntityAddr, EntityAddrVec, Errno, Uuid};
 
 /// A value that an option cannot have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -146,16 +146,6 @@ fn addrvec(text: &str) -> Result<EntityAddrVec, OptionValueError> {
     }
 }
 
-fn uuid(text: &str) -> Result<String, OptionValueError> {
-    let is_dash = |at: usize| [8, 13, 18, 23].contains(&at);
-    let is_fine = text.len() == 36
-        && text
-            .bytes()
-            .enumerate()
-            .all(|(at, b)| if is_dash(at) { b == b'-' } else { b.is_ascii_hexdigit() });
-    if is_fine { Ok(text.to_ascii_lowercase()) } else { Err(bad("")) }
-}
-
 /// `N` or `N/M`: what is written, and what is kept in memory.
 fn debug_level(text: &str) -> Result<String, OptionValueError> {
     let form = || bad("value must take the form N or N/M, where N and M are integers");
@@ -216,7 +206,7 @@ impl OptionInfo {
             OptionKind::Bool => Ok(boolean(text)?.to_string()),
             OptionKind::Addr => Ok(addr(text)?.to_string()),
             OptionKind::AddrVec => Ok(addrvec(text)?.to_string()),
-            OptionKind::Uuid => uuid(text),
+            OptionKind::Uuid => Ok(text.parse::<Uuid>().map_err(|_| bad(""))?.to_string()),
             OptionKind::Str if self.name == "rbd_default_features" => rbd_features(text),
             OptionKind::Str if self.name.starts_with("debug_") => debug_level(text),
             OptionKind::Str => self.chosen(text),

@@ -8,7 +8,7 @@ use super::{
     CrushBlob, Incremental, MapFlags, OSD_COUNT_MAX, OsdInfo, OsdMap, OsdState, OsdXInfo,
     PRIMARY_AFFINITY_DEFAULT, Release,
 };
-use crate::{EntityAddrVec, Epoch, OsdId, UTime};
+use crate::{EntityAddrVec, Epoch, OsdId, UTime, Uuid};
 
 /// Why an incremental cannot be applied. The map is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -186,7 +186,7 @@ impl OsdMap {
 
     /// The OSD was destroyed: nothing of it stays but its weight.
     fn forget(&mut self, at: usize) {
-        self.osd_uuid[at] = [0; 16];
+        self.osd_uuid[at] = Uuid::NIL;
         self.osd_info[at] = OsdInfo::default();
         self.osd_xinfo[at] = OsdXInfo::default();
         self.set_primary_affinity(at, PRIMARY_AFFINITY_DEFAULT);

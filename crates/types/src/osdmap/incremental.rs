@@ -9,7 +9,7 @@ use super::{
     ErasureCodeProfiles, MapFlags, OsdState, OsdXInfo, PgPool, RangeChange, Release, check_crc,
     sections::{WRAPPER_VERSION, crc_around, or_minus_one, wire_sections},
 };
-use crate::{EntityAddr, EntityAddrVec, Epoch, IntervalSet, OsdId, PgId, PoolId, UTime};
+use crate::{EntityAddr, EntityAddrVec, Epoch, IntervalSet, OsdId, PgId, PoolId, UTime, Uuid};
 
 /// The feature bits that shape a Pacific map; receivers re-encode the map with them to check `full_crc`.
 const ENCODE_FEATURES: u64 = 0x0f00_0880_1021_2a04;
@@ -18,7 +18,7 @@ const ENCODE_FEATURES: u64 = 0x0f00_0880_1021_2a04;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Incremental {
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// The epoch that it leads to, from the one before.
     pub epoch: Epoch,
     /// When it was made.
@@ -91,7 +91,7 @@ pub struct Incremental {
     /// Retired.
     pub cluster_snapshot: String,
     /// The OSDs' own ids.
-    pub new_uuid: BTreeMap<OsdId, [u8; 16]>,
+    pub new_uuid: BTreeMap<OsdId, Uuid>,
     /// More on the lives of OSDs.
     pub new_xinfo: BTreeMap<OsdId, OsdXInfo>,
     /// Front heartbeat addresses of OSDs that are marked up.
@@ -137,7 +137,7 @@ wire_sections! {
 
 impl Incremental {
     /// One that changes nothing but the epoch.
-    pub fn new(fsid: [u8; 16], epoch: Epoch) -> Incremental {
+    pub fn new(fsid: Uuid, epoch: Epoch) -> Incremental {
         Incremental { fsid, epoch, encode_features: ENCODE_FEATURES, ..Incremental::default() }
     }
 }

@@ -34,7 +34,7 @@ pub use ranges::{RangeBlocklist, RangeChange};
 
 use sections::{WRAPPER_VERSION, crc_around, wire_sections};
 
-use crate::{EntityAddr, EntityAddrVec, Epoch, IntervalSet, OsdId, PgId, PoolId, UTime};
+use crate::{EntityAddr, EntityAddrVec, Epoch, IntervalSet, OsdId, PgId, PoolId, UTime, Uuid};
 
 /// `CEPH_OSD_IN`: the weight of an OSD that is fully in. 0 is out.
 pub const WEIGHT_IN: u32 = 0x1_0000;
@@ -52,7 +52,7 @@ pub type ErasureCodeProfiles = BTreeMap<String, BTreeMap<String, String>>;
 #[derive(Clone, Debug, PartialEq)]
 pub struct OsdMap {
     /// The cluster.
-    pub fsid: [u8; 16],
+    pub fsid: Uuid,
     /// The version of the map.
     pub epoch: Epoch,
     /// When the cluster was made.
@@ -114,7 +114,7 @@ pub struct OsdMap {
     /// Retired.
     pub cluster_snapshot: String,
     /// The OSDs' own ids, all zero without one.
-    pub osd_uuid: Vec<[u8; 16]>,
+    pub osd_uuid: Vec<Uuid>,
     /// More on the lives of the OSDs.
     pub osd_xinfo: Vec<OsdXInfo>,
     /// Front addresses for heartbeats.
@@ -156,7 +156,7 @@ wire_sections! {
 
 impl OsdMap {
     /// A map of epoch 0: no OSDs, no pools, everything else as a new Pacific cluster has it.
-    pub fn new(fsid: [u8; 16], created: UTime, crush: CrushBlob) -> OsdMap {
+    pub fn new(fsid: Uuid, created: UTime, crush: CrushBlob) -> OsdMap {
         OsdMap {
             fsid,
             epoch: Epoch(0),
@@ -219,7 +219,7 @@ impl OsdMap {
         self.osd_weight.resize(n, 0);
         self.osd_info.resize(n, OsdInfo::default());
         self.osd_xinfo.resize(n, OsdXInfo::default());
-        self.osd_uuid.resize(n, [0; 16]);
+        self.osd_uuid.resize(n, Uuid::NIL);
         for addrs in
             [&mut self.osd_addrs, &mut self.cluster_addrs, &mut self.hb_back_addrs, &mut self.hb_front_addrs]
         {

@@ -104,7 +104,7 @@ fn missing_swapped_and_foreign_devices_are_refused() {
             DeviceRole::Index,
         );
         label.osd = 9;
-        label.store_uuid = [9; 16];
+        label.store_uuid = Uuid([9; 16]);
         let data = Bytes::from(codec::AlignedBuf::from_slice(&label.to_block()));
         let offset = DeviceRole::Index.base() + block * BLOCK;
         disk.execute(crate::DeviceCommand::Write {

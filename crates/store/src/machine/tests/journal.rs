@@ -182,7 +182,7 @@ fn a_block_of_the_journal_that_cannot_be_read_a_few_times_counts() {
 
 /// A block that reads like a record, later than all others, of a store without a key.
 fn forged() -> Bytes {
-    let key = JournalKey::new(STORE_UUID);
+    let key = JournalKey::new(STORE_UUID.0);
     let (block, more) = Header::build(key, (u64::MAX, 1, 1), std::iter::empty());
     assert_eq!((block.len() as u64, more.len()), (BLOCK, 0));
     assert!(Header::peek_any(&block, key).unwrap().open(&block).is_some());
@@ -236,7 +236,7 @@ fn superblock_at(disk: &VirtualDisk, offset: u64) -> Superblock {
 fn a_store_without_a_key_keeps_its_records_and_gets_one_in_both_superblocks() {
     let mut rng = StdRng::seed_from_u64(9);
     let mut disk = VirtualDisk::new(DISK_BYTES);
-    format(&mut disk, JournalKey::new(STORE_UUID), &config());
+    format(&mut disk, JournalKey::new(STORE_UUID.0), &config());
     let mut store = mount(&mut disk, &mut rng).unwrap();
     write(&mut store, 0, 4096);
     settle(&mut store, &mut disk, &mut rng);

@@ -5,13 +5,13 @@ use crate::{AddrType, Membership};
 
 /// A map of `count` OSDs that are up and in, one epoch each.
 fn cluster(count: i32) -> OsdMap {
-    let mut map = OsdMap::new([7; 16], UTime::new(1, 0), full(124).crush);
-    let mut inc = Incremental::new([7; 16], Epoch(1));
+    let mut map = OsdMap::new(Uuid([7; 16]), UTime::new(1, 0), full(124).crush);
+    let mut inc = Incremental::new(Uuid([7; 16]), Epoch(1));
     inc.new_max_osd = Some(count);
     for osd in (0..count).map(OsdId) {
         inc.new_state.insert(osd, OsdState::EXISTS | OsdState::NEW);
         inc.new_weight.insert(osd, 0);
-        inc.new_uuid.insert(osd, [osd.0 as u8; 16]);
+        inc.new_uuid.insert(osd, Uuid([osd.0 as u8; 16]));
     }
     map.apply(&inc).unwrap();
     let mut inc = next(&map);
@@ -70,7 +70,7 @@ fn a_dump_of_the_captured_map_agrees() {
     }
     for row in json["osds"].as_array().unwrap() {
         let osd = OsdId(row["osd"].as_i64().unwrap() as i32);
-        assert_eq!(row["uuid"], uuid::Uuid::from_bytes(map.osd_uuid[osd.0 as usize]).to_string());
+        assert_eq!(row["uuid"], map.osd_uuid[osd.0 as usize].to_string());
         assert_eq!((row["up"] == 1, row["in"] == 1), (map.is_up(osd), map.is_in(osd)));
         assert_eq!(row["up_from"], map.up_from(osd).0);
         assert_eq!(row["up_thru"], map.up_thru(osd).0);
@@ -103,7 +103,7 @@ fn osds_come_up_and_go_down() {
     let mut inc = next(&map);
     inc.new_state.insert(OsdId(1), OsdState::EXISTS);
     map.apply(&inc).unwrap();
-    assert!(!map.exists(OsdId(1)) && map.osd_uuid[1] == [0; 16] && map.osd_addrs[1].0.is_empty());
+    assert!(!map.exists(OsdId(1)) && map.osd_uuid[1] == Uuid::NIL && map.osd_addrs[1].0.is_empty());
     // Ceph allocates the affinities when it forgets an OSD, and the bytes tell.
     assert_eq!(map.osd_primary_affinity, [PRIMARY_AFFINITY_DEFAULT; 3]);
     for id in [OsdId::NONE, OsdId(3), OsdId::HOLE] {
@@ -115,7 +115,7 @@ fn osds_come_up_and_go_down() {
 fn a_refused_incremental_changes_nothing() {
     let map = cluster(2);
     let mut other_fsid = next(&map);
-    other_fsid.fsid = [8; 16];
+    other_fsid.fsid = Uuid([8; 16]);
     let mut gap = next(&map);
     gap.epoch = Epoch(9);
     let mut no_osd = next(&map);
