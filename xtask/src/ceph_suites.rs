@@ -160,21 +160,29 @@ pub(crate) fn wait(mut child: Child, limit: Duration) -> Result<bool> {
     Ok(false)
 }
 
-/// The first of as many free ports as a cluster takes.
-fn free_port() -> Result<u16> {
-    for _ in 0..1_000 {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        if port < 60_000 && (0..10).all(|n| TcpListener::bind(("127.0.0.1", port + n)).is_ok()) {
-            return Ok(port);
+/// The first of as many free ports as a cluster takes, and their guard.
+///
+/// They lie below those that the kernel gives to connections, one of which could be taken before a daemon listens. The
+/// guard is the last port of their block: as long as it is held, no other run takes the block, nor does an end-to-end
+/// test, which looks in the same way.
+fn free_ports() -> Result<(u16, TcpListener)> {
+    const BLOCK: u16 = 16;
+    let blocks = (12_000..32_000).step_by(usize::from(BLOCK));
+    let start = std::process::id() as usize % blocks.len();
+    for port in blocks.clone().cycle().skip(start).take(blocks.len()) {
+        let Ok(guard) = TcpListener::bind(("127.0.0.1", port + BLOCK - 1)) else { continue };
+        if (port..port + BLOCK - 1).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+            return Ok((port, guard));
         }
     }
-    bail!("no ten ports in a row are free")
+    bail!("no {BLOCK} ports in a row are free")
 }
 
 /// A cluster of three OSDs in a temporary folder.
 pub(crate) struct Cluster {
     pub(crate) dir: PathBuf,
     supervisor: Child,
+    _ports: TcpListener,
 }
 
 impl Cluster {
@@ -186,13 +194,14 @@ impl Cluster {
         }
         let dir = std::env::temp_dir().join(format!("ceph-suites-{}", std::process::id()));
         fs::create_dir_all(&dir)?;
+        let (port, ports) = free_ports()?;
         let supervisor = Command::new(binary.unwrap_or(&built))
-            .args(["up", "--osds", "3", "--port", &free_port()?.to_string(), "--data"])
+            .args(["up", "--osds", "3", "--port", &port.to_string(), "--data"])
             .arg(dir.join("cluster"))
             .stdin(Stdio::null())
             .stdout(fs::File::create(dir.join("up.log"))?)
             .spawn()?;
-        let cluster = Cluster { dir, supervisor };
+        let cluster = Cluster { dir, supervisor, _ports: ports };
         // The suite that lists objects makes its pool grow to 11 PGs, more than Ceph's pools begin with.
         let healthy = "until ceph --connect-timeout 5 health | grep -q HEALTH_OK; do sleep 1; done; \
                        ceph config set global osd_pool_default_pg_num 8";
@@ -214,5 +223,19 @@ impl Drop for Cluster {
             self.supervisor.wait().ok();
         }
         fs::remove_dir_all(&self.dir).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_two_clusters_differ_and_the_kernel_gives_them_to_no_connection() {
+        let (first, _guard) = free_ports().unwrap();
+        let (second, _) = free_ports().unwrap();
+        assert_ne!(first, second);
+        // Where the kernel's range begins unless its machine says otherwise.
+        assert!(first.max(second) + 16 <= 32_768, "{first}, {second}");
     }
 }
