@@ -6,7 +6,7 @@ use messages::LogLevel;
 use serde_json::{Value, json};
 use types::PgTotals;
 
-use super::{ScrubRequest, Wanted, run::Run};
+use super::{Cause, ScrubRequest, Wanted, run::Run};
 use crate::{Ctx, Effect, Pg};
 
 impl Pg {
@@ -37,7 +37,8 @@ impl Pg {
                 format!("{pgid} {mode} {missing} missing, {inconsistent} inconsistent objects"),
             );
         }
-        let is_too_much = run.is_automatic && bad.len() as u64 > ctx.scrub.auto_repair_errors_max;
+        let is_too_much =
+            run.cause == Cause::AutoRepair && bad.len() as u64 > ctx.scrub.auto_repair_errors_max;
         let is_repair = run.request.is_repair && !is_too_much;
         if is_repair {
             fixed += bad.values().map(super::verdict::BadCopies::count).sum::<u64>() + run.verdict.deleted;
@@ -59,19 +60,19 @@ impl Pg {
         let is_all_fixed = is_repair && fixed == errors;
         // Of what was deleted since there is nothing left to replace.
         let is_mended = !bad.is_empty() || run.verdict.deleted > 0;
-        let has_failed =
-            (is_repair && errors > 0 && !is_mended && !is_all_fixed) || (run.is_check && errors > 0);
+        let has_failed = (is_repair && errors > 0 && !is_mended && !is_all_fixed)
+            || (run.cause == Cause::CheckAfterRepair && errors > 0);
         self.remember_scrub(&run, is_all_fixed, ctx);
         self.scrubs.has_failed = has_failed;
         if is_repair && is_mended {
             if !is_all_fixed {
                 let request = ScrubRequest { is_deep: true, is_repair: false };
-                self.scrubs.wanted = Some(Wanted { request, is_check: true, is_automatic: false });
+                self.scrubs.wanted = Some(Wanted { request, cause: Cause::CheckAfterRepair });
             }
             self.replace_bad_copies(bad, ctx);
         } else if self.may_repair_by_itself(&run, bad.len() as u64, ctx) {
             let request = ScrubRequest { is_deep: true, is_repair: true };
-            self.scrubs.wanted = Some(Wanted { request, is_check: false, is_automatic: true });
+            self.scrubs.wanted = Some(Wanted { request, cause: Cause::AutoRepair });
         }
         ctx.effects.push(Effect::StatsChanged);
     }
@@ -89,11 +90,11 @@ impl Pg {
             "max_end": end,
             "subset_last_update": self.info.last_update.to_string(),
             "deep": run.request.is_deep,
-            "req_scrub": run.is_ordered,
-            "auto_repair": run.is_automatic,
-            "check_repair": run.is_check,
+            "req_scrub": run.cause != Cause::Due,
+            "auto_repair": run.cause == Cause::AutoRepair,
+            "check_repair": run.cause == Cause::CheckAfterRepair,
             "deep_scrub_on_error": false,
-            "priority": if run.is_ordered { 120 } else { 5 },
+            "priority": if run.cause == Cause::Due { 5 } else { 120 },
             "shallow_errors": run.verdict.shallow_errors,
             "deep_errors": run.verdict.deep_errors,
             "fixed": 0,
@@ -103,7 +104,7 @@ impl Pg {
 
     /// `osd_scrub_auto_repair`: a scrub that was due and found little has it mended.
     fn may_repair_by_itself(&self, run: &Run, bad: u64, ctx: &Ctx<'_>) -> bool {
-        let is_due_one = !run.is_ordered && !run.request.is_repair;
+        let is_due_one = run.cause == Cause::Due && !run.request.is_repair;
         ctx.scrub.is_auto_repair && is_due_one && bad > 0 && bad <= ctx.scrub.auto_repair_errors_max
     }
 

@@ -59,10 +59,20 @@ pub(crate) struct Scrubs {
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     request: ScrubRequest,
-    /// True for the scrub that checks whether a repair has helped.
-    is_check: bool,
-    /// True for a repair that no operator asked for.
-    is_automatic: bool,
+    cause: Cause,
+}
+
+/// Why a PG is scrubbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// Its time has come.
+    Due,
+    /// An operator asked for it.
+    Ordered,
+    /// It checks whether a repair has helped.
+    CheckAfterRepair,
+    /// It repairs what a scrub that was due has found (`osd_scrub_auto_repair`).
+    AutoRepair,
 }
 
 impl Scrubs {
@@ -123,11 +133,8 @@ impl Scrubs {
     #[must_use]
     pub(crate) fn on_new_interval(&mut self, is_primary: bool) -> Vec<Token> {
         let ordered = self.wanted.or_else(|| {
-            self.run.as_ref().filter(|run| run.is_ordered).map(|run| Wanted {
-                request: run.request,
-                is_check: run.is_check,
-                is_automatic: run.is_automatic,
-            })
+            let run = self.run.as_ref().filter(|run| run.cause != Cause::Due)?;
+            Some(Wanted { request: run.request, cause: run.cause })
         });
         let (scan, wanted) = (self.scan.take(), ordered.filter(|_| is_primary));
         *self = Scrubs { wanted, next_id: self.next_id, ..Scrubs::default() };
@@ -144,7 +151,7 @@ impl Pg {
                 is_deep: request.is_deep || request.is_repair || before.is_deep,
                 is_repair: request.is_repair || before.is_repair,
             };
-            self.scrubs.wanted = Some(Wanted { request, is_check: false, is_automatic: false });
+            self.scrubs.wanted = Some(Wanted { request, cause: Cause::Ordered });
         }
     }
 

@@ -6,6 +6,7 @@ use types::{
     EVersion, MapFlags, OsdMap, PgId, PgPool, PoolFlags, PoolOptValue, ScrubHistory, Settings, UTime,
 };
 
+use super::Cause;
 use crate::Slots;
 
 const DAY: u32 = 24 * 60 * 60;
@@ -158,8 +159,8 @@ impl ScrubPolicy {
     }
 
     /// How long a scrub rests between chunks.
-    pub(super) fn rest(&self, is_ordered: bool, wall: UTime) -> Duration {
-        let is_extended = !is_ordered && !self.is_time(wall);
+    pub(super) fn rest(&self, cause: Cause, wall: UTime) -> Duration {
+        let is_extended = cause == Cause::Due && !self.is_time(wall);
         if is_extended { self.sleep.max(self.extended_sleep) } else { self.sleep }
     }
 

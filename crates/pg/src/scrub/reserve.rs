@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, time::Duration};
 use messages::{MOSDScrubReserve, ScrubReserveStep};
 use types::{Instant, OsdId, PgState};
 
-use super::Wanted;
+use super::{Cause, Wanted};
 use crate::{Ctx, Effect, Pg, Slot, pg::Phase};
 
 /// A scrub that was refused a slot tries again within this time.
@@ -62,24 +62,23 @@ impl Pg {
         self.begin_if_reserved(ctx);
     }
 
-    /// The scrub to do next, and whether it was asked for; none in a PG that is not clean.
-    fn next_scrub(&self, ctx: &Ctx<'_>) -> Option<(Wanted, bool)> {
+    /// The scrub to do next; none in a PG that is not clean.
+    fn next_scrub(&self, ctx: &Ctx<'_>) -> Option<Wanted> {
         if !self.is_serving() || !self.state().has(PgState::CLEAN) {
             return None;
         }
-        if let Some(wanted) = self.scrubs.wanted {
-            return Some((wanted, true));
-        }
-        let request = ctx.scrub.due(&self.info.scrubs, self.pgid, ctx.map, ctx.wall)?;
-        Some((Wanted { request, is_check: false, is_automatic: false }, false))
+        self.scrubs.wanted.or_else(|| {
+            let request = ctx.scrub.due(&self.info.scrubs, self.pgid, ctx.map, ctx.wall)?;
+            Some(Wanted { request, cause: Cause::Due })
+        })
     }
 
     fn begin_if_reserved(&mut self, ctx: &mut Ctx<'_>) {
         if self.scrubs.reservations.slots.as_ref().is_some_and(|slots| slots.waiting.is_empty()) {
             match self.next_scrub(ctx) {
-                Some((next, is_ordered)) => {
+                Some(next) => {
                     self.scrubs.wanted = None;
-                    self.begin_scrub(next, is_ordered, ctx);
+                    self.begin_scrub(next, ctx);
                 }
                 None => self.release_slots(ctx),
             }

@@ -6,7 +6,7 @@ use messages::{LogLevel, MOSDRepScrub, MOSDRepScrubMap};
 use types::{HObject, Instant, LogEntry, OsdId, ScrubObject, SnapId};
 
 use super::{
-    ScrubRequest, Wanted,
+    Cause, ScrubRequest, Wanted,
     compare::{self, Maps},
     listing::Results,
     scan::Scan,
@@ -19,10 +19,7 @@ use crate::{Ctx, Effect, Pg, exec::Delta, index_wait::IndexWait, pg::Phase};
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(super) request: ScrubRequest,
-    /// True unless it began because it was due.
-    pub(super) is_ordered: bool,
-    pub(super) is_check: bool,
-    pub(super) is_automatic: bool,
+    pub(super) cause: Cause,
     /// All objects before this one are done.
     at: HObject,
     chunk: Option<Chunk>,
@@ -89,12 +86,10 @@ enum Next {
 }
 
 impl Pg {
-    pub(super) fn begin_scrub(&mut self, wanted: Wanted, is_ordered: bool, ctx: &mut Ctx<'_>) {
+    pub(super) fn begin_scrub(&mut self, wanted: Wanted, ctx: &mut Ctx<'_>) {
         let run = Run {
             request: wanted.request,
-            is_ordered,
-            is_check: wanted.is_check,
-            is_automatic: wanted.is_automatic,
+            cause: wanted.cause,
             at: HObject::min(),
             chunk: None,
             preemptions: 0,
@@ -262,7 +257,7 @@ impl Pg {
             self.release_chunk(true, ctx);
             if let Some(run) = &mut self.scrubs.run {
                 run.preemptions = 0;
-                let rest = ctx.scrub.rest(run.is_ordered, ctx.wall);
+                let rest = ctx.scrub.rest(run.cause, ctx.wall);
                 if !rest.is_zero() {
                     run.rest_until = ctx.now + rest;
                     ctx.effects.push(Effect::WakeAt(run.rest_until));
@@ -286,9 +281,7 @@ mod tests {
     fn found_bad() -> World {
         let mut world = World::active();
         let request = ScrubRequest { is_deep: true, is_repair: true };
-        world.act(|pg, ctx| {
-            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, ctx);
-        });
+        world.act(|pg, ctx| pg.begin_scrub(Wanted { request, cause: Cause::Ordered }, ctx));
         let (object, version) = (world.object(1), world.version(1));
         let inconsistent = [world.pg.me, world.peers[0]].into();
         let run = world.pg.scrubs.run.as_mut().unwrap();
@@ -301,9 +294,7 @@ mod tests {
     fn what_is_too_much_to_be_told_is_left_out_and_said() {
         let mut world = World::active();
         let request = ScrubRequest { is_deep: false, is_repair: true };
-        world.act(|pg, ctx| {
-            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, ctx);
-        });
+        world.act(|pg, ctx| pg.begin_scrub(Wanted { request, cause: Cause::Ordered }, ctx));
         world.handle(Event::Wake);
         let asked = world.told().into_iter().find_map(|(_, message)| match message {
             Message::MOSDRepScrub(question) => Some(question.id),
@@ -367,7 +358,9 @@ mod tests {
         world.pg.scrubs.run.as_mut().unwrap().verdict.deep_errors = 1;
         world.ask(1, 1, vec![OsdOp { params: OpParams::default(), ..OsdOp::new(OpCode::DELETE) }]);
         assert!(!world.pg.scrubs.is_under_way() && !world.pg.scrubs.has_failed);
-        assert!(world.pg.scrubs.wanted.as_ref().is_some_and(|wanted| wanted.is_check));
+        assert!(
+            world.pg.scrubs.wanted.as_ref().is_some_and(|wanted| wanted.cause == Cause::CheckAfterRepair)
+        );
     }
 
     #[test]
@@ -389,9 +382,7 @@ mod tests {
         let (head, waiting) = (world.object(1), world.waiting(1, 9));
         let load = world.act(|pg, _| pg.put_aside(&head, waiting));
         let request = ScrubRequest::default();
-        world.act(|pg, ctx| {
-            pg.begin_scrub(Wanted { request, is_check: false, is_automatic: false }, true, ctx);
-        });
+        world.act(|pg, ctx| pg.begin_scrub(Wanted { request, cause: Cause::Ordered }, ctx));
         world.handle(Event::Wake);
         let told = world.told();
         assert!(told.iter().any(|(_, message)| matches!(message, Message::MOSDRepScrub(_))), "{told:?}");
