@@ -53,7 +53,7 @@ use std::{
 };
 
 use classes::CallContext;
-use run::{Output, Run};
+use run::{Outcome, Output, Run};
 use view::{Change, View};
 
 /// `osd_max_object_size`.
@@ -231,39 +231,23 @@ pub(crate) fn execute(store: &dyn ObjectStore, ctx: &OpContext, op: &MOSDOp) -> 
     } else if !view.exists() && !(view.is_whiteout() && (is_of_all || tier::is_of_cache(op))) {
         return copy_get::of_nothing(ctx, op).ok_or(Blocked::Refused(Errno::ENOENT));
     }
-    let watchers = watch::known(&view);
-    let mut run = Run::new(&mut view, ctx, op);
-    let (ops, result) = run.all()?;
-    let Run { watch, held, is_user_change, is_undirtied, .. } = run;
-    let notify_bytes = held.total(view.info.watchers.len());
-    let mut done = Executed {
-        ops,
-        result,
-        staged: None,
-        watch,
-        notify_bytes,
-        watchers,
-        user_version: view.user_version(),
-        version: EVersion::ZERO,
-        given_back: Vec::new(),
-    };
-    if done.result >= 0
+    let mut outcome = Run::new(&mut view, ctx, op).all()?;
+    if outcome.result >= 0
         && view.grows()
         && let Some(errno) = full(ctx, op)
     {
         // What its reads had found comes with the refusal, and may still be undone: the refusal waits until it cannot.
-        done.watch.clear();
-        (done.result, done.user_version) = (errno.negated(), 0);
-        done.staged = Some(only_logged(ctx, op, &done));
-        return Ok(done);
+        let Outcome { ops, watchers, .. } = outcome;
+        let refusal = Executed { ops, result: errno.negated(), watchers, ..Executed::default() };
+        return Ok(refusal.refused(ctx, op));
     }
-    if done.result >= 0 && view.has_too_many_attributes()? {
-        done.result = Errno::EFBIG.negated();
+    if outcome.result >= 0 && view.has_too_many_attributes()? {
+        outcome.result = Errno::EFBIG.negated();
     }
-    if done.result >= 0 && view.is_changed() {
+    if outcome.result >= 0 && view.is_changed() {
         view.settle_chunks(view.needs_clone(op, &snapc))?;
     }
-    let mut done = finish(view, ctx, op, &snapc, done, is_user_change, is_undirtied);
+    let mut done = finish(view, ctx, op, &snapc, outcome);
     done.watch.sort_by_key(WatchChange::rank);
     Ok(done)
 }
@@ -288,17 +272,19 @@ fn snap_context(ctx: &OpContext, op: &MOSDOp) -> SnapContext {
     }
 }
 
+/// Stages what the ops of a request have changed.
 fn finish(
     mut view: View<'_>,
     ctx: &OpContext,
     op: &MOSDOp,
     snapc: &SnapContext,
-    mut done: Executed,
-    is_user_change: bool,
-    is_undirtied: bool,
+    outcome: Outcome,
 ) -> Executed {
+    let Outcome { ops, result, watch, notify_bytes, watchers, is_user_change, is_undirtied } = outcome;
+    let user_version = view.user_version();
+    let mut done =
+        Executed { ops, result, watch, notify_bytes, watchers, user_version, ..Executed::default() };
     if done.result < 0 {
-        done.watch.clear();
         if !may_write(op) {
             done.user_version = 0;
         }
@@ -306,16 +292,10 @@ fn finish(
             // No version of the object that may come is lower.
             done.user_version = ctx.last_user_version;
         }
-        if may_write(op) {
-            done.staged = Some(only_logged(ctx, op, &done));
-        }
-        return done;
+        return done.refused(ctx, op);
     }
     if !view.is_changed() {
-        if may_write(op) {
-            done.staged = Some(only_logged(ctx, op, &done));
-        }
-        return done;
+        return done.only_logged(ctx, op);
     }
     let returns_output = op.flags & osd_flag::RETURNVEC != 0;
     if returns_output {
@@ -325,9 +305,7 @@ fn finish(
             done.result = step.result;
         }
         if done.result < 0 {
-            done.watch.clear();
-            done.staged = Some(only_logged(ctx, op, &done));
-            return done;
+            return done.refused(ctx, op);
         }
     } else {
         // A repeat of the request could not be answered with the same data, so the first answer has none either.
@@ -348,28 +326,41 @@ fn finish(
     done
 }
 
-/// What is logged of a change that failed, or changed nothing: if it is sent again, it gets the same answer, whatever
-/// happened meanwhile (`record_write_error`). Of a request with more ops than the log keeps returns of, that is the
-/// result alone.
-fn only_logged(ctx: &OpContext, op: &MOSDOp, done: &Executed) -> Staged {
-    let mut entry = LogEntry {
-        version: ctx.next_version,
-        object: op.head(),
-        reqid: ctx.reqid,
-        user_version: done.user_version,
-        result: done.result,
-        mtime: op.mtime,
-        is_error: true,
-        ..LogEntry::default()
-    };
-    let is_wanted = done.result < 0 || op.flags & osd_flag::RETURNVEC != 0;
-    if is_wanted && done.ops.len() <= LOGGED_RETURNS_MAX {
-        // Logs are no place for large outputs.
-        let kept = |step: &OsdOp| match step.data_bytes() <= CHANGE_OUTPUT_BYTES_MAX {
-            true => step.copied_data(),
-            false => Bytes::new(),
-        };
-        entry.returns = done.ops.iter().map(|step| (step.result, kept(step))).collect();
+impl Executed {
+    /// A request that failed: what it did to watches does not count either.
+    fn refused(mut self, ctx: &OpContext, op: &MOSDOp) -> Executed {
+        self.watch.clear();
+        self.only_logged(ctx, op)
     }
-    Staged { txn: Transaction::new(ctx.coll), log: vec![entry], delta: Delta::default() }
+
+    /// A request that failed, or changed nothing. If it might have changed something, this is logged: sent again, it
+    /// gets the same answer, whatever happened meanwhile (`record_write_error`). Of a request with more ops than the
+    /// log keeps returns of, that is the result alone.
+    fn only_logged(mut self, ctx: &OpContext, op: &MOSDOp) -> Executed {
+        if !may_write(op) {
+            return self;
+        }
+        let mut entry = LogEntry {
+            version: ctx.next_version,
+            object: op.head(),
+            reqid: ctx.reqid,
+            user_version: self.user_version,
+            result: self.result,
+            mtime: op.mtime,
+            is_error: true,
+            ..LogEntry::default()
+        };
+        let is_wanted = self.result < 0 || op.flags & osd_flag::RETURNVEC != 0;
+        if is_wanted && self.ops.len() <= LOGGED_RETURNS_MAX {
+            // Logs are no place for large outputs.
+            let kept = |step: &OsdOp| match step.data_bytes() <= CHANGE_OUTPUT_BYTES_MAX {
+                true => step.copied_data(),
+                false => Bytes::new(),
+            };
+            entry.returns = self.ops.iter().map(|step| (step.result, kept(step))).collect();
+        }
+        let txn = Transaction::new(ctx.coll);
+        self.staged = Some(Staged { txn, log: vec![entry], delta: Delta::default() });
+        self
+    }
 }

@@ -7,11 +7,11 @@ use messages::{MOSDOp, OpCode, OsdOp, op_flag};
 use types::Errno;
 
 use super::{
-    Blocked, OpContext, WatchChange,
+    Blocked, KnownWatch, OpContext, WatchChange,
     op_kinds::{is_hidden_change, keeps_result},
     tier,
     view::View,
-    watch::NotifyBytes,
+    watch::{NotifyBytes, known},
 };
 
 /// One run over the ops.
@@ -22,13 +22,29 @@ pub(super) struct Run<'r, 's> {
     pub(super) watch: Vec<WatchChange>,
     /// What `watch` holds.
     pub(super) held: NotifyBytes,
-    /// Some op counts as a change that users see, and gives the object a new user version.
     pub(super) is_user_change: bool,
-    /// UNDIRTY was among the ops.
     pub(super) is_undirtied: bool,
     /// What CHECKSUM ops were asked for so far: bytes to sum, and sums.
     pub(super) summed_bytes: u64,
     pub(super) sum_count: u64,
+}
+
+/// What a run came to.
+pub(super) struct Outcome {
+    /// The ops with results and output.
+    pub(super) ops: Vec<OsdOp>,
+    /// The request's result.
+    pub(super) result: i32,
+    /// What it did to watches.
+    pub(super) watch: Vec<WatchChange>,
+    /// Bytes that notifications and answers among that hold.
+    pub(super) notify_bytes: u64,
+    /// The object's watchers before it.
+    pub(super) watchers: Vec<KnownWatch>,
+    /// Some op counts as a change that users see, and gives the object a new user version.
+    pub(super) is_user_change: bool,
+    /// UNDIRTY was among the ops.
+    pub(super) is_undirtied: bool,
 }
 
 /// An op's output: data, a result that is not an error, and parameters to echo.
@@ -68,8 +84,9 @@ impl<'r, 's> Run<'r, 's> {
     }
 
     /// All ops in order; the first error ends it, unless its op may fail.
-    pub(super) fn all(&mut self) -> Result<(Vec<OsdOp>, i32), Blocked> {
+    pub(super) fn all(mut self) -> Result<Outcome, Blocked> {
         let op = self.op;
+        let watchers = known(self.view);
         let mut ops = op.echoed_ops();
         let mut result = 0;
         for (index, step) in op.ops.iter().enumerate() {
@@ -111,7 +128,9 @@ impl<'r, 's> Run<'r, 's> {
                 }
             }
         }
-        Ok((ops, result))
+        let Run { view, watch, held, is_user_change, is_undirtied, .. } = self;
+        let notify_bytes = held.total(view.info.watchers.len());
+        Ok(Outcome { ops, result, watch, notify_bytes, watchers, is_user_change, is_undirtied })
     }
 
     fn one(&mut self, step: &OsdOp) -> Result<Output, Stop> {
