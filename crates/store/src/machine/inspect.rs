@@ -2,7 +2,7 @@
 
 use types::{CollId, HObject, Mutation, TxnOp};
 
-use super::{Mount, MountError, Store, StoreIdentity};
+use super::{Mount, MountError, Store, StoreIdentity, invariants::Seen};
 use crate::{
     DeviceRole, DeviceSizes, FsckReport, JournalKey, NotCached, ObjectStore, Problem, StoreCounts,
     device::BLOCK, fsck::Totals, index::Key, journal::Body, onode::Onode, space::Run, superblock::COPIES,
@@ -173,8 +173,8 @@ impl Inspected {
     /// Compares the books with what all entries come to.
     pub(crate) fn judge(&self, totals: &Totals, report: &mut FsckReport) {
         // Without part of the index it is unknown what the rest of the space holds.
-        let is_complete = report.problems.is_empty();
-        report.problems.extend(self.store.problems(totals, true, is_complete));
+        let seen = if report.problems.is_empty() { Seen::All } else { Seen::Readable };
+        report.problems.extend(self.store.problems(totals, seen));
         report.counts = StoreCounts {
             collections: self.store.collections().len() as u64,
             pages: self.store.index.directory.page_count() as u64,

@@ -3,6 +3,17 @@
 use super::{Background, Store};
 use crate::{Owner, Problem, device::BLOCK, fsck::Totals, index::Entry};
 
+/// What was seen of a store's entries before its books are compared with what they come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Those in memory: sums over all cannot be checked.
+    InMemory,
+    /// All that could be read: what the rest of the space holds is unknown.
+    Readable,
+    /// All.
+    All,
+}
+
 impl Store {
     /// Where on the device data lies, in bytes: for tests that spoil some.
     pub fn data_offsets(&self) -> Vec<u64> {
@@ -21,7 +32,8 @@ impl Store {
         self.index.check_pages();
         let mut totals = self.totals();
         self.index.each_entry(|coll, object, entry| totals.add(coll, object, entry));
-        let problems = self.problems(&totals, self.index.directory.is_loaded(), true);
+        let seen = if self.index.directory.is_loaded() { Seen::All } else { Seen::InMemory };
+        let problems = self.problems(&totals, seen);
         assert!(problems.is_empty(), "the store's books do not agree: {problems:?}");
     }
 
@@ -31,9 +43,9 @@ impl Store {
     }
 
     /// Where the books do not agree with what entries come to: every block is referred to as often as the allocator
-    /// thinks, none is free and in use at once, none is lost if `is_complete`, and the counters match. Without all
-    /// entries (`is_whole`) there are sums that cannot be checked.
-    pub(super) fn problems(&self, totals: &Totals, is_whole: bool, is_complete: bool) -> Vec<Problem> {
+    /// thinks, none is free and in use at once, none is lost, and the counters match; as far as can be told from what
+    /// was `seen` of the entries.
+    pub(super) fn problems(&self, totals: &Totals, seen: Seen) -> Vec<Problem> {
         let mut out = Vec::new();
         let mut claims = Vec::new();
         let pages = self.index.directory.blobs().chain(&self.pending.blobs).flat_map(|blob| &blob.runs);
@@ -45,11 +57,11 @@ impl Store {
         // A checkpoint under way holds blocks that the index does not name yet, or any more.
         let is_idle = matches!(self.background, Background::Idle);
         let areas = [self.superblock.area, self.superblock.index_area];
-        for area in areas.into_iter().filter(|area| area.count > 0 && is_whole) {
+        for area in areas.into_iter().filter(|area| area.count > 0 && seen != Seen::InMemory) {
             let free = self.space.free_within(area);
-            totals.overlaps(area, &claims, free, is_idle && is_complete, &mut out);
+            totals.overlaps(area, &claims, free, is_idle && seen == Seen::All, &mut out);
         }
-        if is_whole {
+        if seen != Seen::InMemory {
             totals.references(&self.space.shared, &mut out);
         }
         for (what, expected, found) in [
@@ -62,7 +74,7 @@ impl Store {
             }
         }
         // Sums of everything can be checked where everything is.
-        if is_whole && is_complete {
+        if seen == Seen::All {
             let (what, expected, found) = ("omap bytes", self.index.omap_bytes, totals.omap_bytes);
             if expected != found {
                 out.push(Problem::Count { what, expected, found });
