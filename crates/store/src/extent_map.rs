@@ -82,8 +82,8 @@ impl ExtentMap {
         self.extents.iter().map(|(_, extent)| Run { start: extent.device, count: extent.count() })
     }
 
-    /// Unmaps `[from, to)` and returns what it mapped.
-    pub(crate) fn punch(&mut self, from: u64, to: u64) -> Vec<Run> {
+    /// Unmaps the blocks `[from, to)` and returns what it mapped.
+    pub(crate) fn punch_blocks(&mut self, from: u64, to: u64) -> Vec<Run> {
         let mut out = Vec::new();
         if from >= to {
             return out;

@@ -55,8 +55,8 @@ impl Pending {
         self.pieces.is_none()
     }
 
-    /// Drops what lies in `[from, to)`.
-    pub(crate) fn punch(&mut self, from: u64, to: u64) {
+    /// Drops what lies in `[from, to)`, in bytes.
+    pub(crate) fn punch_bytes(&mut self, from: u64, to: u64) {
         // Pieces do not overlap: what the last one before the end does not reach, none does.
         let last = self.pieces().range(..to).next_back();
         if from >= to || last.is_none_or(|(&start, piece)| start + piece.data.len() as u64 <= from) {
@@ -91,7 +91,7 @@ impl Pending {
     pub(crate) fn remove_upto(&mut self, from: u64, to: u64, txn: u64) {
         let old = self.range(from, to).filter(|part| part.2 <= txn);
         let parts: Vec<(u64, u64)> = old.map(|(at, part, _)| (at, at + part.len() as u64)).collect();
-        parts.into_iter().for_each(|(low, high)| self.punch(low, high));
+        parts.into_iter().for_each(|(low, high)| self.punch_bytes(low, high));
     }
 
     /// Lays `data` over what is there.
@@ -99,7 +99,7 @@ impl Pending {
         if data.is_empty() {
             return;
         }
-        self.punch(offset, offset + data.len() as u64);
+        self.punch_bytes(offset, offset + data.len() as u64);
         self.bytes += data.len() as u64;
         self.pieces_mut().insert(offset, Piece { data, txn });
     }

@@ -191,8 +191,8 @@ impl Store {
         let count = direct.crcs.len() as u64;
         let (from, to) = (direct.block, direct.block + count);
         self.with_data(coll, &direct.object, from..to, |onode, freed| {
-            onode.pending.punch(from * BLOCK, to * BLOCK);
-            freed.extend(onode.extents.punch(from, to));
+            onode.pending.punch_bytes(from * BLOCK, to * BLOCK);
+            freed.extend(onode.extents.punch_blocks(from, to));
             let mut at = 0;
             for run in &direct.runs {
                 let crcs = &direct.crcs[at..at + run.count as usize];
@@ -306,8 +306,8 @@ fn mutate_attributes(onode: &mut Onode, mutation: Mutation) {
 fn zero(onode: &mut Onode, (from, to): (u64, u64), txn: u64, freed: &mut Vec<Run>) {
     let (first, last) = (from.div_ceil(BLOCK), to / BLOCK);
     if first < last {
-        onode.pending.punch(first * BLOCK, last * BLOCK);
-        freed.extend(onode.extents.punch(first, last));
+        onode.pending.punch_bytes(first * BLOCK, last * BLOCK);
+        freed.extend(onode.extents.punch_blocks(first, last));
         onode.generation = txn;
         blank(onode, from, first * BLOCK, txn);
         blank(onode, last * BLOCK, to, txn);
@@ -330,8 +330,8 @@ fn blank(onode: &mut Onode, from: u64, to: u64, txn: u64) {
 fn truncate(onode: &mut Onode, size: u64, txn: u64, freed: &mut Vec<Run>) {
     if size < onode.size {
         let first = size.div_ceil(BLOCK);
-        onode.pending.punch(size, u64::MAX);
-        freed.extend(onode.extents.punch(first, u64::MAX));
+        onode.pending.punch_bytes(size, u64::MAX);
+        freed.extend(onode.extents.punch_blocks(first, u64::MAX));
         onode.generation = txn;
         // What the object may grow over again must read as zeros.
         if onode.extents.lookup(size / BLOCK).is_some() {

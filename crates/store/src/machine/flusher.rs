@@ -317,7 +317,7 @@ impl Store {
                 if step.is_in_place {
                     onode.extents.set_crc(step.block, step.to.crc);
                 } else {
-                    freed.extend(onode.extents.punch(step.block, step.block + 1));
+                    freed.extend(onode.extents.punch_blocks(step.block, step.block + 1));
                     onode.extents.insert(step.block, step.to.device, &[step.to.crc]);
                 }
             }
