@@ -28,6 +28,15 @@ const AHEAD_BLOCKS: u64 = 2 * ZEROS_BLOCKS;
 /// Blocks between the head and the zeros: records need not wait for them.
 const GAP_BLOCKS: u64 = 128;
 
+/// Where a record is in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordPlace {
+    /// Where it begins, in blocks since the epoch's start.
+    pub(crate) position: u64,
+    /// Its number among the records.
+    pub(crate) sequence: u64,
+}
+
 /// A record on its way to the device.
 #[derive(Debug)]
 struct Writing {
@@ -68,8 +77,8 @@ impl Ring {
         }
     }
 
-    /// Where zeros are to be written, block in the ring and count; [`Ring::zeros_done`] has to follow.
-    pub(crate) fn wants_zeros(&mut self) -> Option<(u64, u64)> {
+    /// The blocks of the ring where zeros are to be written; [`Ring::zeros_done`] has to follow.
+    pub(crate) fn wants_zeros(&mut self) -> Option<Range<u64>> {
         if self.zeros.is_some() || self.written >= self.block_count.min(self.head + AHEAD_BLOCKS) {
             return None;
         }
@@ -81,7 +90,7 @@ impl Ring {
             return None;
         }
         self.zeros = Some(from..to);
-        Some((from, to - from))
+        self.zeros.clone()
     }
 
     /// So many blocks of zeros, the first piece and the others.
@@ -109,9 +118,14 @@ impl Ring {
         self.zeros.as_ref().is_some_and(|zeros| zeros.start < position + count)
     }
 
-    /// Where the next record goes, and its sequence number.
-    pub(crate) fn head(&self) -> (u64, u64) {
-        (self.head, self.next_sequence)
+    /// The place of the next record, unless it has to begin with the ring's next lap.
+    pub(crate) fn head(&self) -> RecordPlace {
+        RecordPlace { position: self.head, sequence: self.next_sequence }
+    }
+
+    /// The block of the ring at a position.
+    pub(crate) fn block_at(&self, position: u64) -> u64 {
+        position % self.block_count
     }
 
     pub(crate) fn writing_count(&self) -> usize {
@@ -126,8 +140,8 @@ impl Ring {
         self.block_count
     }
 
-    /// Takes room for a record of `count` blocks: its block in the ring and its sequence number.
-    pub(crate) fn reserve(&mut self, count: u64, last_txn: u64) -> Option<(u64, u64)> {
+    /// Takes room for a record of `count` blocks, if there is any.
+    pub(crate) fn reserve(&mut self, count: u64, last_txn: u64) -> Option<RecordPlace> {
         if count > self.block_count {
             return None;
         }
@@ -141,7 +155,7 @@ impl Ring {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.writing.push_back(Writing { sequence, position, last_txn, is_done: false });
-        Some((position % self.block_count, sequence))
+        Some(RecordPlace { position, sequence })
     }
 
     /// A record is durable. Returns the last transaction up to which all records are, if that moved.
@@ -175,7 +189,7 @@ mod tests {
     #[test]
     fn no_record_meets_or_passes_zeros_on_their_way() {
         let mut ring = Ring::new(300, 0);
-        assert_eq!(ring.wants_zeros(), Some((GAP_BLOCKS, 300 - GAP_BLOCKS)));
+        assert_eq!(ring.wants_zeros(), Some(GAP_BLOCKS..300));
         assert!(ring.reserve(100, 1).is_some());
         assert!(!ring.waits_for_zeros(GAP_BLOCKS - 100) && ring.waits_for_zeros(GAP_BLOCKS - 99));
         // Too long for what is left before the ring's end: it would be on the next lap, where all follows that comes.

@@ -108,11 +108,11 @@ impl Store {
             Some((*coll, object.clone(), self.index.get(*coll, object)?.pending.clone(), 0))
         });
         let pendings = pendings.collect();
-        let (journal_position, journal_sequence) = self.ring.head();
+        let next = self.ring.head();
         let superblock = Superblock {
             sequence: self.superblock.sequence + 1,
-            journal_position,
-            journal_sequence,
+            journal_position: next.position,
+            journal_sequence: next.sequence,
             last_txn: self.last_txn,
             is_clean: u8::from(self.unmount == Unmount::Flushed),
             root: Blob::default(),

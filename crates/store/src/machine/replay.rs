@@ -323,6 +323,6 @@ impl Replay {
 impl Store {
     /// True if the journal has nothing and the superblock is this epoch's.
     fn is_fresh(&self) -> bool {
-        self.ring.used_count() == 0 && self.superblock.journal_sequence == self.ring.head().1
+        self.ring.used_count() == 0 && self.superblock.journal_sequence == self.ring.head().sequence
     }
 }

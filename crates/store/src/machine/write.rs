@@ -148,20 +148,21 @@ impl Store {
                 return;
             }
             let first_txn = self.queue[0].txn;
-            let Some((block, sequence)) = self.ring.reserve(blocks, first_txn + count as u64 - 1) else {
+            let Some(place) = self.ring.reserve(blocks, first_txn + count as u64 - 1) else {
                 // A checkpoint makes room, and commits what is applied without a record.
                 self.is_journal_full = true;
                 return;
             };
             let batch = self.queue.range(..count).map(|queued| &queued.encoded);
-            let ids = (self.superblock.epoch, sequence, first_txn);
+            let ids = (self.superblock.epoch, place.sequence, first_txn);
             let record = Header::build(self.superblock.record_key(), ids, batch);
             self.queue.drain(..count);
-            let place = self.superblock.journal.start + block;
-            self.write_pieces(place, record, true, Purpose::Journal { sequence });
-            if let Some((block, count)) = self.ring.wants_zeros() {
-                let (place, zeros) = (self.superblock.journal.start + block, self.ring.zeros(count));
-                self.write_pieces(place, zeros, true, Purpose::JournalZeros);
+            let journal = self.superblock.journal.start;
+            let block = journal + self.ring.block_at(place.position);
+            self.write_pieces(block, record, true, Purpose::Journal { sequence: place.sequence });
+            if let Some(blocks) = self.ring.wants_zeros() {
+                let zeros = self.ring.zeros(blocks.end - blocks.start);
+                self.write_pieces(journal + blocks.start, zeros, true, Purpose::JournalZeros);
             }
         }
     }

@@ -118,7 +118,7 @@ fn with_records(rng: &mut StdRng, count: u32) -> (u64, VirtualDisk) {
         write(&mut store, number, 4096);
         settle(&mut store, &mut disk, rng);
     }
-    assert_eq!(store.ring.head().0, 2 * u64::from(count));
+    assert_eq!(store.ring.head().position, 2 * u64::from(count));
     (store.superblock.journal.start * BLOCK, disk)
 }
 
