@@ -69,8 +69,6 @@ impl Pg {
 
 #[cfg(test)]
 mod tests {
-    use messages::MOSDRepOpReply;
-
     use crate::test_world::World;
 
     #[test]
@@ -80,10 +78,7 @@ mod tests {
         world.write(1, 1);
         // The object's queue, and the change.
         assert_eq!(world.pg.held().collect::<Vec<_>>(), [("ops", 2)]);
-        let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
-        for peer in world.peers.clone() {
-            world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
-        }
+        world.confirm_all();
         assert_eq!(world.pg.held().collect::<Vec<_>>(), []);
     }
 }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use codec::{Encode, Features, Payload};
 use messages::{
-    MOSDOp, MPgActivated, MPgLog, MPgNotify, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp,
-    RawMessage,
+    MOSDOp, MOSDRepOpReply, MPgActivated, MPgLog, MPgNotify, MPgPush, Message, ObjectLocator, OpCode,
+    OpParams, OsdOp, RawMessage,
 };
 use store::{MemStore, ObjectStore};
 use types::{
@@ -85,6 +85,19 @@ impl World {
     /// What tells the PG that a client writes an object.
     pub(crate) fn writing(&self, at: u64, tid: u64) -> Event {
         self.asking(at, tid, vec![write()])
+    }
+
+    /// The others say that they have all changes.
+    pub(crate) fn confirm_all(&mut self) {
+        self.confirm(self.pg.info.last_update);
+    }
+
+    /// The others say that they have all changes up to this one.
+    pub(crate) fn confirm(&mut self, version: EVersion) {
+        let (pgid, epoch) = (self.pg.pgid, self.map.epoch);
+        for peer in self.peers.clone() {
+            self.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
+        }
     }
 
     /// A client's write that is to be put aside.

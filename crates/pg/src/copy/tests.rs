@@ -189,10 +189,7 @@ fn a_source_whose_pool_goes_is_not_there() {
     assert!(results(&mut world).is_empty());
     world.map.pools.remove(&source.pool);
     world.handle(Event::Tick);
-    for peer in world.peers.clone() {
-        let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
-        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
-    }
+    world.confirm_all();
     assert_eq!(results(&mut world), [Errno::ENOENT.negated()]);
 }
 
@@ -225,7 +222,7 @@ fn copies_from_a_pool_that_is_not_there_do_not_nest() {
         answer(&mut world, &question, 10);
         let version = world.pg.info.last_update.version;
         assert_eq!(version, 3 + 1 + 1 + COUNT as u64);
-        commit(&mut world, version);
+        world.confirm(world.version(version));
         let results = results(&mut world);
         assert_eq!(results.iter().filter(|result| **result == Errno::ENOENT.negated()).count(), COUNT);
     });
@@ -256,14 +253,6 @@ fn what_is_another_pgs_is_not_answered() {
     assert!(answers(&mut world).is_empty(), "it may be there");
 }
 
-/// The members have all changes up to this one.
-fn commit(world: &mut World, version: u64) {
-    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(version));
-    for peer in world.peers.clone() {
-        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
-    }
-}
-
 #[test]
 fn a_source_that_is_written_all_the_time_is_copied_too() {
     let mut world = World::active();
@@ -274,9 +263,9 @@ fn a_source_that_is_written_all_the_time_is_copied_too() {
     // One write is always under way, but for this question.
     world.write(1, 3);
     assert_eq!(world.pg.info.last_update, world.version(5));
-    commit(&mut world, 4);
+    world.confirm(world.version(4));
     assert!(answers(&mut world).is_empty());
-    commit(&mut world, 5);
+    world.confirm(world.version(5));
     assert_eq!((answers(&mut world), world.pg.info.last_update), (vec![0], world.version(6)));
     world.write(1, 4);
     assert_eq!(world.pg.info.last_update, world.version(7));
@@ -291,7 +280,7 @@ fn handle_on(store: &mut WatchedStore, world: &mut World, event: Event) {
     }
 }
 
-/// [`commit`] on this store.
+/// [`World::confirm`] on this store.
 fn commit_on(store: &mut WatchedStore, world: &mut World, version: EVersion) {
     let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
     for peer in world.peers.clone() {
@@ -416,7 +405,7 @@ fn so_many_requests_copy_at_a_time() {
     answer(&mut world, &first[1], 10);
     assert!(questions(&mut world).is_empty());
     let version = world.pg.info.last_update.version;
-    commit(&mut world, version);
+    world.confirm(world.version(version));
     let next = questions(&mut world);
     assert_eq!((next.len(), next[0].id - first[1].id), (1, 1));
     // One of each PG may always.
@@ -424,7 +413,7 @@ fn so_many_requests_copy_at_a_time() {
     answer(&mut world, &next[0], 10);
     let others: Vec<_> = (0..9).map(|_| world.copying.take()).collect();
     let version = world.pg.info.last_update.version;
-    commit(&mut world, version);
+    world.confirm(world.version(version));
     assert_eq!(questions(&mut world).len(), 1);
     drop((others, elsewhere_held));
     world.handle(Event::Tick);
@@ -451,7 +440,7 @@ fn a_source_that_does_not_answer_has_others_go_before() {
     assert!(world.replicated().is_empty());
     answer(&mut world, &next[0], 10);
     assert_eq!(world.pg.info.last_update, world.version(4));
-    commit(&mut world, 4);
+    world.confirm(world.version(4));
     let again = questions(&mut world);
     assert_eq!(again.iter().map(|asked| &asked.object).collect::<Vec<_>>(), [&stuck]);
 }
@@ -508,7 +497,7 @@ fn contents_that_wait_for_chunks_of_theirs_count() {
         assert_eq!(question.object, second);
         large(&mut world, &question, chunk_of(&third, 5));
         if is_too_much {
-            commit(&mut world, 4);
+            world.confirm(world.version(4));
             assert_eq!(results(&mut world), [Errno::EMSGSIZE.negated()]);
         } else {
             // Of the second, only what is a chunk of the first is held.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use messages::{MOSDRepOpReply, ObjectLocator, OpCode, OpParams, OsdOp};
+use messages::{ObjectLocator, OpCode, OpParams, OsdOp};
 use types::{EntityAddr, EntityNum, Settings, SnapId};
 
 use super::*;
@@ -31,13 +31,6 @@ fn write(data: &'static [u8]) -> OsdOp {
         params: OpParams::extent(0, data.len() as u64),
         data: data.into(),
         ..OsdOp::new(OpCode::WRITEFULL)
-    }
-}
-
-fn answer_all(world: &mut World) {
-    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
-    for peer in world.peers.clone() {
-        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
     }
 }
 
@@ -77,7 +70,7 @@ fn ops_in_flight_tell_what_they_wait_for() {
     assert_eq!(shown["initiated_at"], "2026-11-23T03:35:41.000005+0000");
     assert_eq!((&shown["age"], &shown["duration"]), (&json!(2.0), &json!(2.0)));
     assert_eq!(shown["type_data"]["client_info"]["client"], "client.7");
-    answer_all(&mut world);
+    world.confirm_all();
     assert_eq!(points(&world), []);
 }
 
@@ -92,7 +85,7 @@ fn answered_ops_are_remembered_when_they_were_slower_than_others() {
     for (tid, seconds) in [(1, 3), (2, 5), (3, 1), (4, 4)] {
         ask(&mut world, &held, tid, write(b"abc"));
         world.now = world.now + Duration::from_secs(seconds);
-        answer_all(&mut world);
+        world.confirm_all();
     }
     let tids = |dump: &Value, list: &str| -> Vec<u64> {
         let ops = dump[list].as_array().unwrap().iter();

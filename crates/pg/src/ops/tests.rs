@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use codec::{Encode, Features};
-use messages::{MOSDRepOpReply, MPgPushReply, Message, ObjectLocator, OpCode, OpParams, WatchOpcode};
+use messages::{MPgPushReply, Message, ObjectLocator, OpCode, OpParams, WatchOpcode};
 use types::{EntityAddr, EntityNum};
 
 use super::*;
@@ -25,10 +25,7 @@ fn ask(world: &mut World, gid: u64, tid: u64, ops: Vec<OsdOp>) {
         ..MOSDOp::default()
     };
     world.handle(Event::Op { client, tid, op: Box::new(op), permit: OpThrottle::default().take(0) });
-    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
-    for peer in world.peers.clone() {
-        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
-    }
+    world.confirm_all();
 }
 
 fn watch(what: u8) -> OsdOp {
@@ -87,10 +84,7 @@ fn notifications_of_changes_take_their_room_before_the_changes_are_durable() {
     world.ask(1, 2, vec![notify, OsdOp::new(OpCode::CREATE)]);
     let held = world.notifying.bytes();
     assert!(held > 1_000);
-    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
-    for peer in world.peers.clone() {
-        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
-    }
+    world.confirm_all();
     assert_eq!(world.notifying.bytes(), held);
     ask(&mut world, 7, 3, vec![watch(0)]);
     assert_eq!(world.notifying.bytes(), 0);
@@ -116,10 +110,7 @@ fn a_client_loses_its_watches_with_the_map_that_blocklists_it() {
     world.map.blocklist.insert(addr, types::UTime { sec: u32::MAX, nsec: 0 });
     world.map.epoch = world.map.epoch.next();
     world.handle(Event::NewMap);
-    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
-    for peer in world.peers.clone() {
-        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
-    }
+    world.confirm_all();
     assert_eq!(heard(&mut world), [(7, "disconnect")]);
     assert_eq!(world.pg.watchers().count(), 0);
 }
@@ -226,7 +217,7 @@ fn a_request_that_only_reads_waits_for_changes_in_flight_whatever_its_client_cal
     world.write(1, 4);
     assert_eq!(heard(&mut world), []);
     let version = world.pg.info.last_update;
-    confirm_all(&mut world);
+    world.confirm_all();
     let replies: Vec<u64> = std::mem::take(&mut world.effects)
         .into_iter()
         .filter_map(|effect| match effect {
@@ -237,13 +228,6 @@ fn a_request_that_only_reads_waits_for_changes_in_flight_whatever_its_client_cal
     assert_eq!((replies, world.pg.info.last_update.version), (vec![1, 3], version.version + 1));
 }
 
-fn confirm_all(world: &mut World) {
-    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
-    for peer in world.peers.clone() {
-        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
-    }
-}
-
 #[test]
 fn a_watch_whose_session_ended_before_it_began_is_over_in_its_time() {
     // A client that does not ping.
@@ -251,7 +235,7 @@ fn a_watch_whose_session_ended_before_it_began_is_over_in_its_time() {
     let mut world = World::active();
     world.ask(1, 1, vec![watch(LEGACY_WATCH)]);
     world.handle(Event::SessionClosed(1));
-    confirm_all(&mut world);
+    world.confirm_all();
     assert_eq!(world.pg.watchers().count(), 1);
     world.now = world.now + std::time::Duration::from_secs(60);
     world.hear_all();
@@ -269,7 +253,7 @@ fn a_watch_that_was_sent_again_is_the_new_sessions() {
         client.session = 2;
     }
     world.handle(again);
-    confirm_all(&mut world);
+    world.confirm_all();
     world.now = world.now + std::time::Duration::from_secs(60);
     world.hear_all();
     world.handle(Event::Tick);
@@ -298,7 +282,7 @@ fn requests_of_a_session_that_ends_are_dropped_unless_they_have_begun() {
     assert_eq!((budget.ops(), world.replicated().len()), (3, 1));
     world.handle(Event::SessionClosed(1));
     assert_eq!((budget.ops(), world.replicated().len(), world.pg.ops.early.len()), (2, 1, 0));
-    confirm_all(&mut world);
+    world.confirm_all();
     assert_eq!(heard(&mut world), [(1, "answer"), (2, "answer")]);
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use codec::{Encode, Features};
-use messages::{MOSDRepOpReply, Message, OpCode, OpParams, op_flag};
+use messages::{Message, OpCode, OpParams, op_flag};
 use types::{Mutation, ObjectManifest, PoolFlags, PoolId, Transaction, object_hash};
 
 use super::*;
@@ -114,14 +114,6 @@ fn readdress(question: &mut MPgProxyOp, world: &World) {
     (question.op.oid, question.op.locator.pool, question.op.hash) = (oid, pool, hash);
 }
 
-/// The members have what was changed last.
-fn commit(world: &mut World) {
-    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
-    for peer in world.peers.clone() {
-        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
-    }
-}
-
 #[test]
 fn a_request_goes_to_the_other_pg_in_its_clients_name_and_its_answer_to_the_client() {
     let (mut world, target) = passing_on();
@@ -161,7 +153,7 @@ fn a_question_is_asked_again_after_a_while_and_done_once() {
     world.say(from, question.clone().into());
     world.say(from, question.clone().into());
     assert_eq!(world.replicated().len(), 1);
-    commit(&mut world);
+    world.confirm_all();
     let answers: Vec<_> = world.told().into_iter().map(|(osds, message)| (osds, message.name())).collect();
     assert_eq!(answers, [(vec![from], "MPgProxyReply")]);
     // The PG knows the request, whichever OSD passes it on.
@@ -210,7 +202,7 @@ fn a_new_interval_begins_again_what_was_passed_on() {
     world.told();
     world.act(|pg, ctx| pg.start_interval(ctx));
     world.activate_all();
-    commit(&mut world);
+    world.confirm_all();
     let again = asked(&mut world);
     assert_eq!(again.len(), 1);
     assert_eq!((again[0].1.tid, &again[0].1.op), (5, &before[0].1.op));
@@ -256,12 +248,12 @@ fn references_are_taken_before_a_change_and_given_back_after_it() {
     assert_eq!((taken.tid, &taken.op.ops[0].data[..16]), (5, &b"caschunk_get_ref"[..]));
     assert_ne!(taken.op.client_inc, 9, "it is no answer to the client's own request");
     answer(&mut world, &taken, 0, b"");
-    commit(&mut world);
+    world.confirm_all();
     assert_eq!(heard(&mut world).len(), 1);
 
     ask(&mut world, 1, 6, OsdOp::new(OpCode::UNSET_MANIFEST));
     assert!(asked(&mut world).is_empty(), "it is not durable");
-    commit(&mut world);
+    world.confirm_all();
     let given_back = asked(&mut world).remove(0).1;
     assert_eq!(&given_back.op.ops[0].data[..16], b"caschunk_put_ref");
     answer(&mut world, &given_back, -2, b"");
@@ -291,7 +283,7 @@ fn objects_that_come_to_refer_to_each_other_do_not_wait_for_each_other() {
     world.say(world.peers[0], theirs.into());
     let entries = world.replicated();
     assert_eq!(entries.iter().map(|entry| entry.reqid.tid).collect::<Vec<_>>(), [77]);
-    commit(&mut world);
+    world.confirm_all();
     let told = world.told();
     assert!(matches!(&told[..], [(_, Message::MPgProxyReply(_))]), "{told:?}");
     // Its own changes have kept their order.

@@ -227,11 +227,7 @@ fn the_primary_tells_how_far_all_are() {
     assert_eq!(answer(&mut world, op), None);
     world.handle(Event::Tick);
     assert_eq!(told(&mut world), [103], "nothing is new");
-    let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
-    for peer in world.peers.clone() {
-        let version = world.version(4);
-        world.say(peer, messages::MOSDRepOpReply { pgid, epoch, version }.into());
-    }
+    world.confirm(world.version(4));
     world.handle(Event::Tick);
     world.handle(Event::Tick);
     assert_eq!(told(&mut world), [4]);

@@ -1,7 +1,5 @@
 //! What monitors and operators hear of a PG.
 
-use messages::MOSDRepOpReply;
-
 use super::*;
 use crate::{op_histogram::W_IN, test_world::World};
 
@@ -21,10 +19,7 @@ fn states_are_told_by_the_names_of_ceph() {
 fn requests_are_counted_by_their_time_and_size() {
     let mut world = World::active();
     world.write(1, 1);
-    let (version, epoch) = (world.pg.info.last_update, world.map.epoch);
-    for peer in world.peers.clone() {
-        world.say(peer, MOSDRepOpReply { pgid: world.pg.pgid, epoch, version }.into());
-    }
+    world.confirm_all();
     // Three bytes, however long they took.
     let rows = world.pg.histograms().rows(usize::from(W_IN));
     assert_eq!(rows.iter().map(|row| row[1]).sum::<u64>(), 1);

@@ -49,14 +49,6 @@ fn trimmed(world: &mut World) -> usize {
     world.replicated().iter().filter(|entry| entry.object.is_head()).count()
 }
 
-/// All members have all changes.
-fn confirm(world: &mut World) {
-    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.pg.info.last_update);
-    for peer in world.peers.clone() {
-        world.say(peer, MOSDRepOpReply { pgid, epoch, version }.into());
-    }
-}
-
 #[test]
 fn a_snapshot_is_purged_when_all_members_have_its_clones_removed() {
     let mut world = World::active();
@@ -99,7 +91,7 @@ fn trimming_waits_for_members_that_do_not_follow_and_for_a_lease() {
     world.handle(Event::Tick);
     world.handle(Event::Tick);
     assert_eq!(trimmed(&mut world), 64);
-    confirm(&mut world);
+    world.confirm_all();
     world.now = world.now + 2 * crate::LEASE;
     world.handle(Event::Tick);
     assert_eq!(trimmed(&mut world), 0);
@@ -118,7 +110,7 @@ fn an_object_that_is_written_all_the_time_is_trimmed() {
     world.handle(Event::Tick);
     assert_eq!(trimmed(&mut world), 1);
     world.write(1, 2);
-    confirm(&mut world);
+    world.confirm_all();
     world.write(1, 3);
     world.handle(Event::Tick);
     assert_eq!(shared(&mut world), [(world.peers.clone(), snaps(5))]);
@@ -140,7 +132,7 @@ fn an_object_that_is_busy_keeps_no_clones_of_others() {
     world.replicated();
     world.handle(Event::Tick);
     assert_eq!(trimmed(&mut world), 1);
-    confirm(&mut world);
+    world.confirm_all();
     world.handle(Event::Tick);
     assert_eq!(shared(&mut world), [(world.peers.clone(), snaps(5))]);
 }
