@@ -100,6 +100,22 @@ impl CephConf {
         self.require(who, "fsid")?.parse::<Uuid>().context("fsid")
     }
 
+    /// True if `who` and its peers believe each other without authentication. A daemon takes one method from all peers,
+    /// clients and daemons alike.
+    pub(crate) fn is_auth_none(&self, who: &EntityName) -> Result<bool> {
+        let is_none = |key| self.get(who, key).is_some_and(|method| method == "none");
+        if !matches!(who.kind, EntityType::MON | EntityType::OSD) {
+            return Ok(is_none("auth client required"));
+        }
+        let [service, cluster] = ["auth service required", "auth cluster required"].map(is_none);
+        if service != cluster {
+            bail!(
+                "`auth service required` and `auth cluster required` of {who} differ: set both to cephx or none"
+            );
+        }
+        Ok(service)
+    }
+
     /// Where the daemon logs to, if ceph.conf says.
     pub fn log_file(&self, who: &EntityName) -> Option<PathBuf> {
         self.get(who, "log file").map(PathBuf::from)
@@ -256,6 +272,26 @@ mod tests {
         assert_eq!(of(fsid), Ok(Uuid([2; 16])));
         let mistyped = format!("{fsid}0");
         assert_eq!(of(&mistyped), Err(format!("fsid: {mistyped} is not a uuid")));
+    }
+
+    #[test]
+    fn daemons_have_one_method_of_authentication_for_all_peers() {
+        let of = |text: &str, who: &str| {
+            let conf = CephConf::parse(&format!("[global]\n{text}\n")).unwrap();
+            conf.is_auth_none(&EntityName::parse(who).unwrap()).map_err(|error| error.to_string())
+        };
+        let both = "auth cluster required = none\nauth_service_required = none";
+        for who in ["mon.a", "osd.1"] {
+            assert_eq!([of("", who), of(both, who)], [Ok(false), Ok(true)]);
+            for mixed in ["auth cluster required = none", "auth service required = none"] {
+                assert!(
+                    of(mixed, who).unwrap_err().ends_with("differ: set both to cephx or none"),
+                    "{mixed}"
+                );
+            }
+        }
+        assert_eq!(of(both, "client.admin"), Ok(false));
+        assert_eq!(of("auth client required = none", "client.admin"), Ok(true));
     }
 
     #[test]

@@ -45,8 +45,7 @@ impl ClientRunner {
     }
 
     fn connect_with(conf: &CephConf, who: &EntityName, config: reactor::Config) -> Result<ClientRunner> {
-        let is_none = conf.get(who, "auth client required").is_some_and(|v| v == "none");
-        let keeper = if is_none {
+        let keeper = if conf.is_auth_none(who)? {
             None
         } else {
             let keyring = find_keyring(conf, who)?;

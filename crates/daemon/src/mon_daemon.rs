@@ -86,7 +86,7 @@ fn serve_from(
     if !own_addresses::is_in_mon_host(&conf, &who, socket) {
         tracing::warn!(%socket, "`mon host` does not name this monitor's address, which its monitor map holds");
     }
-    let is_auth_none = conf.get(&who, "auth service required").is_some_and(|v| v == "none");
+    let is_auth_none = conf.is_auth_none(&who)?;
     let methods = vec![if is_auth_none { method::NONE } else { method::CEPHX }];
     let config = Config {
         entity_type: EntityType::MON,

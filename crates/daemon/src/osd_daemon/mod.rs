@@ -155,7 +155,7 @@ fn serve_shards(
         public,
         ports: BindPorts::read(&conf, &who)?,
         cluster_ip: own_addresses::cluster_ip(&conf, &who, public.ip())?,
-        is_none: conf.get(&who, "auth cluster required").is_some_and(|v| v == "none"),
+        is_none: conf.is_auth_none(&who)?,
         key: own_key(&conf, Path::new(&data), &who)?,
         whoami,
         data,
