@@ -151,6 +151,14 @@ impl Osd {
                 self.boot = Boot::Stopping { deadline: ctx.now };
                 self.finish_stop(ctx);
             }
+            // Its key went with it, and what its PGs have was given up: it is not to come up again with that.
+            (false, Boot::Active | Boot::Booting { .. } | Boot::CatchingUp(_))
+                if self.boot_epoch > Epoch(0) && !self.map.exists(me) =>
+            {
+                tracing::warn!(osd = me.0, epoch = self.map.epoch.0, "removed from the map: stopping");
+                self.boot = Boot::Stopping { deadline: ctx.now };
+                self.finish_stop(ctx);
+            }
             (false, Boot::Active) => {
                 tracing::warn!(
                     osd = me.0,

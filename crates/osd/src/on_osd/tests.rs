@@ -2,7 +2,7 @@
 
 use auth::OsdCaps;
 use bytes::Bytes;
-use codec::{Encode, Features};
+use codec::{Decode, Encode, Features};
 use messages::{MCommand, MOSDMap};
 use store::MemStore;
 use types::{
@@ -121,6 +121,38 @@ fn who_learns_at_once_that_it_was_down_and_is_up_goes_by_its_new_life() {
     a.handle(Event::FromMon(rest.into()));
     assert_eq!(a.osd.map.epoch, Epoch(4));
     assert_eq!((a.osd.boot, a.osd.boot_epoch), (Boot::Active, Epoch(4)));
+}
+
+/// As of Ceph's OSDs, only one that has been up: a new one may be there before the map has its id.
+#[test]
+fn who_is_removed_from_the_map_stops_also_while_it_asks_to_be_up_again() {
+    for hears_first_that_it_is_down in [false, true] {
+        let mut a = Running::new(A, B, 2);
+        let mut news = maps();
+        news.incrementals.retain(|at, _| at.0 == 3);
+        if hears_first_that_it_is_down {
+            a.handle(Event::FromMon(
+                std::mem::replace(&mut news, MOSDMap { newest: Epoch(4), ..maps() }).into(),
+            ));
+            news.incrementals.clear();
+            assert!(a.osd.boot != Boot::Active && a.osd.map.epoch == Epoch(3));
+        }
+        let mut map = a.osd.map.clone();
+        for bytes in news.incrementals.values() {
+            map.apply(&Incremental::from_bytes(bytes.clone()).unwrap()).unwrap();
+        }
+        let mut purged = Incremental::new(map.fsid, Epoch(4));
+        purged.new_state = [(A, OsdState::EXISTS)].into();
+        map.apply(&purged).unwrap();
+        purged.full_crc = map.to_bytes_and_crc().1;
+        news.incrementals.insert(Epoch(4), purged.to_bytes(Features::PACIFIC));
+        let effects = a.handle(Event::FromMon(news.into()));
+        assert!(!a.osd.map.exists(A) && a.osd.map.epoch == Epoch(4));
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::Stopped)), "{effects:?}");
+        let boots =
+            |effect: &Effect| matches!(effect, Effect::SendMon(message) if message.name() == "MOSDBoot");
+        assert!(!effects.iter().any(boots));
+    }
 }
 
 #[test]
