@@ -123,6 +123,13 @@ impl Change {
         }
     }
 
+    /// True if the result of what was before it in the request stays: zeros at the end of an object, or beyond it, are
+    /// no change, and Ceph does not even note that they were asked for.
+    pub(crate) fn keeps_result(&self, head: &Option<Content>) -> bool {
+        let Change::Zero { offset, len } = self else { return false };
+        *len > 0 && head.as_ref().is_some_and(|content| *offset >= content.data.len() as u64)
+    }
+
     pub(crate) fn apply(&self, head: &mut Option<Content>) -> Result<(), Errno> {
         let existing = |head: &mut Option<Content>| head.take().ok_or(Errno::ENOENT);
         match self {
@@ -224,25 +231,26 @@ impl Guard {
         }
     }
 
-    pub(crate) fn holds(&self, head: &Option<Content>, version: Option<u64>) -> Result<(), Errno> {
+    /// The result of its op.
+    pub(crate) fn holds(&self, head: &Option<Content>, version: Option<u64>) -> Result<i32, Errno> {
         match self {
             Guard::Xattr(name, given) => {
                 let content = head.as_ref().ok_or(Errno::ENOENT)?;
                 match content.xattrs.get(name).is_some_and(|value| value == given) {
-                    true => Ok(()),
+                    true => Ok(1),
                     false => Err(Errno::ECANCELED),
                 }
             }
             Guard::Data { offset, data } => {
                 let stored = head.iter().flat_map(|content| content.data.iter().skip(*offset as usize));
                 match stored.zip(data).position(|(stored, given)| stored != given) {
-                    None => Ok(()),
+                    None => Ok(0),
                     Some(at) => Err(Errno(MAX_ERRNO + at as i32)),
                 }
             }
             Guard::Version(given) => match given.cmp(&version.unwrap_or_default()) {
                 std::cmp::Ordering::Less => Err(Errno::ERANGE),
-                std::cmp::Ordering::Equal => Ok(()),
+                std::cmp::Ordering::Equal => Ok(0),
                 std::cmp::Ordering::Greater => Err(Errno::EOVERFLOW),
             },
         }

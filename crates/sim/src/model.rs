@@ -48,7 +48,7 @@ pub(crate) enum Expected {
     Content(SnapId, Option<Option<Content>>),
     /// The head becomes `head` and the result is `result`, unless the snapshot `of`, from which the head is made, was
     /// being removed meanwhile.
-    Change { head: Option<Content>, result: Result<(), Errno>, of: Option<SnapId> },
+    Change { head: Option<Content>, result: Result<i32, Errno>, of: Option<SnapId> },
 }
 
 impl Model {
@@ -115,7 +115,7 @@ impl Model {
         stamp: u64,
         source: Option<&Source>,
     ) -> (Vec<OsdOp>, Expected) {
-        let (mut head, mut result, mut ops) = (self.head.clone(), Ok(()), Vec::new());
+        let (mut head, mut result, mut ops) = (self.head.clone(), Ok(0), Vec::new());
         if rng.random_bool(0.25)
             && let Some(guard) = Guard::random(rng, &self.head, self.version)
         {
@@ -125,12 +125,15 @@ impl Model {
         if let Some(source) = source {
             ops.push(source.op());
             let taken = source.take(&mut head);
-            result = result.and(taken);
+            result = result.and(taken).map(|()| 0);
         } else {
             for part in 0..=rng.random_range(0..3) / 2 {
                 let change = Change::random(rng, stamp * 2 + part);
                 ops.push(change.op());
-                result = result.and_then(|()| change.apply(&mut head));
+                result = result.and_then(|before| {
+                    let result = if change.keeps_result(&head) { before } else { 0 };
+                    change.apply(&mut head).map(|()| result)
+                });
             }
         }
         let head = if result.is_ok() { head } else { self.head.clone() };
@@ -155,7 +158,7 @@ impl Model {
                 (self.version, self.is_vague) = (None, true);
             }
             Expected::Change { head, result, .. } => {
-                let wanted = result.map_or_else(|errno| -errno.0, |()| 0);
+                let wanted = result.unwrap_or_else(|errno| -errno.0);
                 if response.result != wanted {
                     return Err(format!("a change ended with {}, expected {wanted}", response.result));
                 }
