@@ -123,7 +123,7 @@ fn who_learns_at_once_that_it_was_down_and_is_up_goes_by_its_new_life() {
     assert_eq!((a.osd.boot, a.osd.boot_epoch), (Boot::Active, Epoch(4)));
 }
 
-/// As of Ceph's OSDs, only one that has been up: a new one may be there before the map has its id.
+/// Only one that has been up, as with Ceph: a new one may be there before the map has its id.
 #[test]
 fn who_is_removed_from_the_map_stops_also_while_it_asks_to_be_up_again() {
     for hears_first_that_it_is_down in [false, true] {
