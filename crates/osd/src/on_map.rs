@@ -151,7 +151,8 @@ impl Osd {
                 self.boot = Boot::Stopping { deadline: ctx.now };
                 self.finish_stop(ctx);
             }
-            // Its key went with it, and what its PGs have was given up: it is not to come up again with that.
+            // What its PGs have may have been given up with it: it is not to come up again with that. One that was
+            // purged gets no more maps, as its key is gone.
             (false, Boot::Active | Boot::Booting { .. } | Boot::CatchingUp(_))
                 if self.boot_epoch > Epoch(0) && !self.map.exists(me) =>
             {
