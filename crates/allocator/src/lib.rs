@@ -1,12 +1,16 @@
-//! The program's allocator, mimalloc, and how eager it is to give memory back.
+//! The program's allocator: mimalloc, behind a few blocks that were freed lately, and how eager it is to give memory
+//! back.
 #![allow(
     unsafe_code,
     reason = "what mimalloc's crate does not wrap: functions without an alignment, and options"
 )]
 
+mod recent;
+
 use std::{
     alloc::{GlobalAlloc, Layout},
     ffi::{c_int, c_long, c_void},
+    ptr,
 };
 
 use mimalloc::MiMalloc;
@@ -25,12 +29,13 @@ fn is_aligned_anyway(size: usize, align: usize) -> bool {
 }
 
 // SAFETY: all memory comes from mimalloc, whose functions are exchangeable, with the size and the alignment that are
-// asked for: see `ALIGN_ANYWAY_MAX`.
+// asked for (see `ALIGN_ANYWAY_MAX`). What is aligned anyway and has at most `recent::BYTES_MAX` was allocated with
+// `recent::block_bytes`, here or as the result of a `realloc`, so that it can be kept for all of that size.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_aligned_anyway(layout.size(), layout.align()) {
-            return mi_malloc(layout.size()).cast();
+            return alloc(layout.size());
         }
         // SAFETY: as for this function.
         unsafe { MiMalloc.alloc(layout) }
@@ -38,27 +43,82 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if is_aligned_anyway(layout.size(), layout.align()) {
+        if !is_aligned_anyway(layout.size(), layout.align()) {
+            // SAFETY: as for this function.
+            return unsafe { MiMalloc.alloc_zeroed(layout) };
+        }
+        if layout.size() > recent::BYTES_MAX {
             return mi_zalloc(layout.size()).cast();
         }
-        // SAFETY: as for this function.
-        unsafe { MiMalloc.alloc_zeroed(layout) }
+        let memory = alloc(layout.size());
+        if !memory.is_null() {
+            // SAFETY: it is at least that large.
+            unsafe { memory.write_bytes(0, layout.size()) };
+        }
+        memory
     }
 
     #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as for this function.
-        unsafe { MiMalloc.dealloc(memory, layout) }
+        if is_aligned_anyway(layout.size(), layout.align()) {
+            // SAFETY: `alloc`, `alloc_zeroed` or `realloc` gave it for that size.
+            unsafe { dealloc(memory, layout.size()) }
+        } else {
+            // SAFETY: as for this function.
+            unsafe { MiMalloc.dealloc(memory, layout) }
+        }
     }
 
     #[inline]
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if is_aligned_anyway(size, layout.align()) {
+        if !is_aligned_anyway(size, layout.align()) {
+            // SAFETY: as for this function.
+            return unsafe { MiMalloc.realloc(memory, layout, size) };
+        }
+        if size > recent::BYTES_MAX {
             // SAFETY: it is mimalloc's memory, which the caller gives up.
             return unsafe { mi_realloc(memory.cast(), size) }.cast();
         }
-        // SAFETY: as for this function.
-        unsafe { MiMalloc.realloc(memory, layout, size) }
+        if !is_aligned_anyway(layout.size(), layout.align()) || layout.size() > recent::BYTES_MAX {
+            // SAFETY: as above.
+            return unsafe { mi_realloc(memory.cast(), recent::block_bytes(size)) }.cast();
+        }
+        if recent::block_bytes(size) == recent::block_bytes(layout.size()) {
+            return memory;
+        }
+        let moved = alloc(size);
+        if !moved.is_null() {
+            // SAFETY: two blocks, each at least that large; the caller gives up the old one.
+            unsafe {
+                ptr::copy_nonoverlapping(memory, moved, size.min(layout.size()));
+                dealloc(memory, layout.size());
+            }
+        }
+        moved
+    }
+}
+
+/// Memory for so many bytes that is aligned anyway.
+#[inline]
+fn alloc(bytes: usize) -> *mut u8 {
+    if bytes > recent::BYTES_MAX {
+        return mi_malloc(bytes).cast();
+    }
+    let kept = recent::take(bytes);
+    if kept.is_null() { mi_malloc(recent::block_bytes(bytes)).cast() } else { kept }
+}
+
+/// Gives back what is aligned anyway.
+///
+/// # Safety
+///
+/// The memory was allocated for so many bytes, and nobody uses it any longer.
+#[inline]
+unsafe fn dealloc(memory: *mut u8, bytes: usize) {
+    // SAFETY: what has so few bytes has a whole block.
+    if bytes > recent::BYTES_MAX || !unsafe { recent::keep(memory, bytes) } {
+        // SAFETY: it is mimalloc's memory, and not kept.
+        unsafe { mi_free(memory.cast()) }
     }
 }
 
@@ -73,6 +133,7 @@ const PURGE_DELAY_EAGER: c_long = 40;
 unsafe extern "C" {
     safe fn mi_malloc(size: usize) -> *mut c_void;
     safe fn mi_zalloc(size: usize) -> *mut c_void;
+    fn mi_free(memory: *mut c_void);
     fn mi_realloc(memory: *mut c_void, size: usize) -> *mut c_void;
     safe fn mi_option_set(option: c_int, value: c_long);
     safe fn mi_collect(force: bool);
@@ -111,6 +172,94 @@ mod tests {
                     Allocator.dealloc(grown, larger);
                 }
             }
+        }
+    }
+
+    /// What a program does with its memory: any sizes and alignments, grown and shrunk, freed in any order and by other
+    /// threads. Everything that lives is apart from everything else and keeps what is in it.
+    #[test]
+    fn what_lives_at_once_never_overlaps() {
+        let mut random = 7u64;
+        let mut number = |below: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) as usize % below
+        };
+        let mut living: Vec<Owned> = Vec::new();
+        for step in 0..100_000 {
+            let most = [16, 200, 1 << 10, 3 << 10][number(4)];
+            let size = 1 + number(most);
+            match number(8) {
+                0..3 => living.push(Owned::new(size, 1 << number(7), step as u8, number(2) == 0)),
+                3..5 if !living.is_empty() => {
+                    let at = number(living.len());
+                    living[at].resize(size);
+                }
+                5 if living.len() > 400 => {
+                    let other = living.split_off(200);
+                    std::thread::spawn(move || drop(other)).join().expect("all of them are whole");
+                }
+                _ if !living.is_empty() => drop(living.swap_remove(number(living.len()))),
+                _ => {}
+            }
+        }
+    }
+
+    /// Memory with a byte all over, which is looked at when it ends or changes.
+    struct Owned {
+        memory: *mut u8,
+        layout: Layout,
+        byte: u8,
+    }
+
+    // SAFETY: it is the only one that has the memory.
+    unsafe impl Send for Owned {}
+
+    impl Owned {
+        fn new(size: usize, align: usize, byte: u8, is_zeroed: bool) -> Owned {
+            let layout = Layout::from_size_align(size, align).unwrap();
+            // SAFETY: a size of at least 1; what is zeroed can be read.
+            let memory = unsafe {
+                if is_zeroed {
+                    let memory = Allocator.alloc_zeroed(layout);
+                    assert!(std::slice::from_raw_parts(memory, size).iter().all(|byte| *byte == 0));
+                    memory
+                } else {
+                    Allocator.alloc(layout)
+                }
+            };
+            let owned = Owned { memory, layout, byte };
+            owned.fill();
+            owned
+        }
+
+        fn fill(&self) {
+            assert_eq!(self.memory as usize % self.layout.align(), 0);
+            // SAFETY: it is as large.
+            unsafe { self.memory.write_bytes(self.byte, self.layout.size()) };
+        }
+
+        fn check(&self, bytes: usize) {
+            // SAFETY: it is as large, and all of it was written.
+            let filled = unsafe { std::slice::from_raw_parts(self.memory, bytes) };
+            assert!(filled.iter().all(|byte| *byte == self.byte), "{:?}", self.layout);
+        }
+
+        fn resize(&mut self, size: usize) {
+            let old = self.layout.size();
+            self.check(old);
+            // SAFETY: its own memory and layout; the size is at least 1.
+            self.memory = unsafe { Allocator.realloc(self.memory, self.layout, size) };
+            self.layout = Layout::from_size_align(size, self.layout.align()).unwrap();
+            self.check(old.min(size));
+            self.fill();
+        }
+    }
+
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            self.check(self.layout.size());
+            // SAFETY: its own memory and layout, used no longer.
+            unsafe { Allocator.dealloc(self.memory, self.layout) };
         }
     }
 
