@@ -144,22 +144,49 @@ FLOOR_OF = {"w4k_qd1": "w4k_qd1", "r4k_qd1": "r4k_memory_qd1", "w4k_qd32": "w4k_
 
 def floor_table(result):
     """The floor beside what `loligo bench` measured of both."""
-    out = ["| row | floor's IOPS | / Ceph's | floor's CPU µs/IO | / Ceph's | Loligo's / floor's |", "|---" * 6 + "|"]
+    out = ["| row | floor's IOPS | / Ceph's | floor's CPU µs/IO | / Ceph's | Loligo's / floor's | floor's p99 µs | p99.9 µs |",
+           "|---" * 8 + "|"]
     for name, rounds in result["floor"].items():
         kind, depth = name.rsplit("_", 1)
         own = result["own"][f"{kind[:3]}_{depth}"]
         ours, theirs = ([{"iops": each["iops"], "cpu_us": each["osd_cpu_us"]} for each in own[cluster]]
                         for cluster in ("Loligo", "Ceph"))
         cells = [with_spread(rounds, "iops"), f"{ratio(rounds, theirs, 'iops'):.1f}×", with_spread(rounds, "cpu_us", 1),
-                 f"{ratio(rounds, theirs, 'cpu_us'):.2f}×", f"{ratio(ours, rounds, 'cpu_us'):.1f}×"]
+                 f"{ratio(rounds, theirs, 'cpu_us'):.2f}×", f"{ratio(ours, rounds, 'cpu_us'):.1f}×",
+                 with_spread(rounds, "p99_us"), with_spread(rounds, "p999_us")]
         out.append(f"| {name} | " + " | ".join(cells) + " |")
+    return out
+
+
+# What of the floor is in each request of a row of fio: what its p99 may not be below at depth 1.
+FLOOR_WITHIN = {"w4k_qd1": "w4k_in_place_qd1", "r4k_qd1": "r4k_qd1", "w4k_qd32": "w4k_in_place_qd32", "r4k_qd32": "r4k_qd32"}
+TAIL_AIM = 0.2
+
+
+def tail_table(result):
+    """The tails of fio's rows, and those of their parts alone, all in terms of Ceph's."""
+    out = ["| row | | aim | Loligo | the floor | librbd alone | the disk alone |", "|---" * 7 + "|"]
+    for name, floor in FLOOR_WITHIN.items():
+        ours, theirs = result["rbd"][name]["Loligo"], result["rbd"][name]["Ceph"]
+        parts = (ours, result["floor"][floor], result["client"].get(name), result["disk"][name])
+        for key, title in (("p99_us", "p99"), ("p999_us", "p99.9")):
+            cells = [f"{ratio(part, theirs, key):.2f}×" if part else "–" for part in parts]
+            out.append(f"| {name} | {title} | {TAIL_AIM}× | " + " | ".join(cells) + " |")
+    return out
+
+
+def client_table(rows):
+    keys = [("iops", "IOPS"), ("p50_us", "p50 µs"), ("mean_us", "mean µs"), ("p99_us", "p99 µs"), ("p999_us", "p99.9 µs")]
+    out = ["| row | " + " | ".join(title for _, title in keys) + " |", "|---" * (1 + len(keys)) + "|"]
+    for name, rounds in rows.items():
+        out.append(f"| {name} | " + " | ".join(with_spread(rounds, key) for key, _ in keys) + " |")
     return out
 
 
 def ceiling(name, disk, floor, client_cpu_us, own_cpu_us, cpus):
     """IOPS or MiB/s at most on this machine with OSDs that took no more time than the floor; and why."""
     limits = []
-    if name in disk and name != "w4k_qd1":
+    if name in disk and name.startswith("w") and name != "w4k_qd1":
         _, limit = disk_limits(disk, floor, name)
         limits.append((limit, "the disk, which writes all three times"))
     if name in FLOOR_OF:
@@ -232,6 +259,11 @@ def render(result):
                 "The client's time is what it takes beside Loligo, fio's start included. Nothing is taken to overlap at depth 1, so that the ceilings",
                 "there are a little too low.", "",
                 *ceiling_table(result), "",
+                "The tails of fio's rows in terms of Ceph's, and those of what is in each request, measured alone: the floor (`in_place` and",
+                "from the disk), librbd's own time (its answers to reads that its image's object map spares it), the disk. At depth 1 these come",
+                "one after the other, and a sum's percentiles are not below those of its parts. At depth 32 the floor does more at once than Loligo.",
+                "", *tail_table(result), "",
+                "librbd alone:", "", *client_table(result["client"]), "",
                 "### The floor", "",
                 "Three servers on Loligo's reactor that do nothing but what every replicated store has to do here: receive a block,",
                 "pass it on to two others, append it to a journal with one durable write at a time, and answer; or read it and answer",
@@ -240,8 +272,8 @@ def render(result):
                 "of a block that is in memory. Beside `loligo bench` of the same depth.", "",
                 *floor_table(result), ""]
     out += ["### The disk alone", "",
-            "fio with libaio on a file beside the OSDs', every write durable (`--sync=dsync`). A cluster writes each",
-            "byte three times to this one disk.", "", *disk_table(result["disk"]), "", CLOSE]
+            "fio with libaio on a file beside the OSDs', every write durable (`--sync=dsync`), reads with O_DIRECT. A cluster writes",
+            "each byte three times to this one disk.", "", *disk_table(result["disk"]), "", CLOSE]
     return "\n".join(out)
 
 

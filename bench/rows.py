@@ -23,9 +23,13 @@ COPIES = 3
 DISK_ROWS = [(f"{name}_qd{depth}", rw, block, depth)
              for name, rw, block, depths in (("w4k", "randwrite", "4k", DEPTHS), ("w4m", "write", "4M", [16]))
              for depth in sorted({*depths, *(depth * COPIES for depth in depths)})]
+DISK_ROWS += [(name, rw, block, depth) for name, rw, block, depth in RBD_ROWS if rw == "randread"]
+# What librbd answers by itself: reads of objects that are not there by the image's object map.
+CLIENT_ROWS = [row for row in RBD_ROWS if row[1] == "randread"]
 # rw of one run of `loligo bench`
 OWN_ROWS = ["randwrite", "randread"]
 IMAGE = "matrix"
+EMPTY_IMAGE = "empty"
 # Work that is put off counts: CPU time is read this long after the last request.
 SETTLE_SECONDS = 1.0
 # Before a row that writes 4 KiB, so much is written unmeasured, with WARM_UP_DEPTH in flight; rows of `loligo bench` that
@@ -119,6 +123,19 @@ def make_image(cluster, size_gib):
     """An image whose every block is written."""
     cluster.run("rbd", "create", f"rbd/{IMAGE}", "--size", f"{size_gib}G", "--image-feature", "layering")
     fio(rbd_job("write", "4M", 8), cluster.env)
+
+
+def make_empty_image(cluster, size_gib):
+    """An image without objects, and with a map that says so."""
+    cluster.run("rbd", "create", f"rbd/{EMPTY_IMAGE}", "--size", f"{size_gib}G",
+                "--image-feature", "layering,exclusive-lock,object-map")
+
+
+def client_row(cluster, row, seconds):
+    """fio and librbd by themselves: no request leaves the process."""
+    _, rw, block, depth = row
+    job = {"rbdname": EMPTY_IMAGE, "time_based": 1, "runtime": seconds}
+    return fio({**rbd_job(rw, block, depth), **job}, cluster.env)
 
 
 def warm_up(cluster, row):
