@@ -214,6 +214,7 @@ class Ceph(Cluster):
         self.spawn(*self.prefix, "ceph-osd", "-f", "-i", osd, "--keyring", keys)
 
     def write_conf(self, port, fsid):
+        # A nearly full disk has room for the benchmark, which looks for that itself.
         # Of the daemons alone: what a client does with its defaults is the same with both clusters.
         quiet = "\n".join(f"debug {part} = 0/0" for part in
                           "ms mon paxos auth osd bluestore bluefs bdev rocksdb mgr client rbd".split())
@@ -238,6 +239,7 @@ osd pool default pg autoscale mode = off
 auth allow insecure global id reclaim = false
 [mon]
 {of_daemons}
+mon data avail crit = 0
 [mon.a]
 mon data = {self.path("mon.a")}
 [mgr]
