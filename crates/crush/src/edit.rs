@@ -1,13 +1,14 @@
 //! Changes to a map as the monitor makes them; weights follow up to the root, shadows of device
 //! classes are rebuilt.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use thiserror::Error;
 
 use crate::{
     binary::SLOTS_MAX,
     map::{Bucket, BucketAlg, CrushMap, Rule, Step, slot, step},
+    places::PLACES_MAX,
 };
 
 /// Why a change was refused.
@@ -41,6 +42,12 @@ pub enum EditError {
     /// A device's id is negative or larger than any map has.
     #[error("osd.{0} is not a valid device")]
     BadDevice(i32),
+    /// The items of the map would have more than [`PLACES_MAX`] places.
+    #[error("the hierarchy would have more than {} places", PLACES_MAX)]
+    TooManyPlaces,
+    /// The first is twice in the second.
+    #[error("{0} is twice in {1}")]
+    Twice(String, String),
 }
 
 /// What sets a rule for erasure-coded pools apart from one for replicated ones.
@@ -126,13 +133,15 @@ impl CrushMap {
         })
     }
 
-    /// A refused change leaves the map as it was.
+    /// Makes a change, which leaves the map as it was where it is refused, or would give items too many places. A map
+    /// that already has too many may get fewer.
     pub(crate) fn whole_or_nothing(
         &mut self,
         change: impl FnOnce(&mut CrushMap) -> Result<(), EditError>,
     ) -> Result<(), EditError> {
         let mut changed = self.clone();
         change(&mut changed)?;
+        changed.may_have_places((PLACES_MAX as u64).max(self.places()))?;
         *self = changed;
         Ok(())
     }
@@ -193,13 +202,6 @@ impl CrushMap {
         Ok(())
     }
 
-    /// True when `id` is `top` or below it.
-    pub(crate) fn is_below(&self, id: i32, top: i32) -> bool {
-        let mut is_found = false;
-        self.walk(top, |item| is_found |= item == id);
-        is_found
-    }
-
     pub(crate) fn attach(&mut self, parent: i32, item: i32, weight: u32) {
         if let Some(bucket) = self.bucket_mut(parent) {
             bucket.items.push(item);
@@ -218,7 +220,8 @@ impl CrushMap {
 
     /// Takes the item out of one bucket.
     pub(crate) fn detach_from(&mut self, parent: i32, item: i32) {
-        if let Some(bucket) = self.bucket_mut(parent)
+        // An older map may have the item twice.
+        while let Some(bucket) = self.bucket_mut(parent)
             && let Some(at) = bucket.items.iter().position(|i| *i == item)
         {
             bucket.straw2_weights().remove(at);
@@ -244,20 +247,17 @@ impl CrushMap {
 
     /// Sums a bucket's weights and passes the sum on to those above.
     fn reweigh_up(&mut self, id: i32) {
-        // A bucket may hang in several places. No bucket is below itself, so this ends.
-        let mut open = vec![id];
-        while let Some(at) = open.pop() {
+        for (at, parents) in self.upward(id) {
             let Some(bucket) = self.bucket_mut(at) else { continue };
             let sum = (0..bucket.items.len()).fold(0u32, |sum, i| sum.saturating_add(bucket.item_weight(i)));
             bucket.weight = sum;
-            for parent in self.parents_of(at) {
+            for parent in parents {
                 if let Some(above) = self.bucket_mut(parent)
                     && let Some(place) = above.items.iter().position(|i| *i == at)
                 {
                     above.set_weight(place, sum);
                     self.weight_sets_sum_up(parent, place, at);
                 }
-                open.push(parent);
             }
         }
     }
@@ -274,22 +274,6 @@ impl CrushMap {
         }
         self.rebuild_shadows();
         Ok(devices.len())
-    }
-
-    /// Devices at or below `id`.
-    pub fn devices_below(&self, id: i32, out: &mut Vec<i32>) {
-        self.walk(id, |item| out.extend((item >= 0).then_some(item)));
-    }
-
-    /// Visits `top` and all below it, once each even if linked more than once, parents first.
-    fn walk(&self, top: i32, mut visit: impl FnMut(i32)) {
-        let (mut open, mut seen) = (vec![top], BTreeSet::new());
-        while let Some(id) = open.pop() {
-            if seen.insert(id) {
-                visit(id);
-                open.extend(self.bucket(id).iter().flat_map(|b| b.items.iter().rev()));
-            }
-        }
     }
 
     /// Makes straw2 buckets of all straw ones. False if there were none.

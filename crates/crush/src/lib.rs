@@ -15,12 +15,15 @@ mod links;
 mod ln;
 mod map;
 mod mapper;
+mod places;
+mod walk;
 mod weight_sets;
 
 pub use edit::{EditError, RuleForm};
 pub use hash::{ceph_stable_mod, ceph_str_hash_rjenkins, crush_hash32_2, crush_hash32_3, crush_hash32_4};
 pub use map::{Bucket, BucketAlg, ChooseArg, CrushMap, Rule, Step, Tunables, WEIGHT_ONE, step};
 pub use mapper::ITEM_NONE;
+pub use places::PLACES_MAX;
 pub use weight_sets::COMPAT_SET;
 
 #[cfg(test)]

@@ -99,14 +99,16 @@ impl CrushMap {
             return Err(EditError::Loop(a.to_owned()));
         }
         let (of_first, of_second) = (self.weighed_items(first), self.weighed_items(second));
-        for (bucket, old, new) in [(first, &of_first, &of_second), (second, &of_second, &of_first)] {
-            old.iter().for_each(|(item, _)| self.detach_from(bucket, *item));
-            new.iter().for_each(|(item, weight)| self.attach(bucket, *item, *weight));
-        }
-        self.names.insert(first, b.to_owned());
-        self.names.insert(second, a.to_owned());
-        self.rebuild_shadows();
-        Ok(())
+        self.whole_or_nothing(|map| {
+            for (bucket, old, new) in [(first, &of_first, &of_second), (second, &of_second, &of_first)] {
+                old.iter().for_each(|(item, _)| map.detach_from(bucket, *item));
+                new.iter().for_each(|(item, weight)| map.attach(bucket, *item, *weight));
+            }
+            map.names.insert(first, b.to_owned());
+            map.names.insert(second, a.to_owned());
+            map.rebuild_shadows();
+            Ok(())
+        })
     }
 
     fn weighed_items(&self, id: i32) -> Vec<(i32, u32)> {

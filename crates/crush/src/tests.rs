@@ -5,6 +5,7 @@ use crate::*;
 
 mod damage;
 mod links;
+mod places;
 mod stock;
 
 const CAPTURED: &[u8] = include_bytes!("../testdata/crush.bin");

@@ -68,13 +68,11 @@ impl CrushMap {
 
     /// Updates the buckets above a bucket: in all sets, each weighs what its items weigh.
     fn weight_sets_pass_on(&mut self, id: i32) {
-        let mut open = vec![id];
-        while let Some(child) = open.pop() {
-            for parent in self.parents_of(child) {
+        for (child, parents) in self.upward(id) {
+            for parent in parents {
                 if let Some(at) = self.bucket(parent).and_then(|b| b.items.iter().position(|i| *i == child)) {
                     self.weight_sets_sum_up(parent, at, child);
                 }
-                open.push(parent);
             }
         }
     }

@@ -5,6 +5,7 @@ mod balancer;
 mod cluster;
 mod commands;
 mod config;
+mod crush_places;
 mod crush_rules;
 mod file_systems;
 mod health;

@@ -446,6 +446,9 @@ fn setcrushmap(req: &mut Request<'_>) -> Reply {
             format!("prior_version {} != crush version {version}", text(req, "prior_version")),
         );
     }
+    if let Err(error) = crush.check_places() {
+        return refused(&error);
+    }
     if let Some(why) = why_not_placed(&crush, req.next_map()) {
         return Reply::fail(Errno::EINVAL, why);
     }

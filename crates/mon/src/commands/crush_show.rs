@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "dump crush buckets and items in a tree view",
         module: "osd",
         perm: "r",
-        run: tree,
+        run: |req| tree(req).into(),
     },
     Row { sig: "osd crush dump", help: "dump crush map", module: "osd", perm: "r", run: dump },
     Row {
@@ -86,7 +86,7 @@ pub(super) const ROWS: &[Row] = &[
     },
 ];
 
-fn tree(req: &mut Request<'_>) -> Reply {
+fn tree(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let crush = req.map().crush.map();
     let mut roots = sorted_roots(crush);
     // Later releases have a flag.
@@ -98,7 +98,7 @@ fn tree(req: &mut Request<'_>) -> Reply {
         roots.extend(crush.all_buckets().filter(is_root).map(|b| b.id));
         roots.sort_unstable();
     }
-    let nodes = walk(crush, &roots);
+    let nodes = walk(crush, &roots)?;
     let json = || {
         let dump = |node: &super::osd_tree::Node| {
             let mut out = node_json(req.map(), node);
@@ -126,7 +126,7 @@ fn tree(req: &mut Request<'_>) -> Reply {
         }
         table.render()
     };
-    Reply::show(req.args, json, text)
+    Ok(Reply::show(req.args, json, text))
 }
 
 fn bucket_json(crush: &CrushMap, bucket: &Bucket) -> Value {

@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[Row {
     help: "show OSD utilization",
     module: "osd",
     perm: "r",
-    run: df,
+    run: |req| df(req).into(),
 }];
 
 /// The parts of a listing.
@@ -52,18 +52,20 @@ impl Wanted {
     /// What a name stands for: a bucket or device, else a class, else a pool; none if it is none of these.
     fn parse(map: &OsdMap, name: &str) -> Option<Wanted> {
         let crush = map.crush.map();
-        let with_all_below =
-            |roots: Vec<i32>| Wanted::Nodes(walk(crush, &roots).iter().map(|node| node.id).collect());
+        let mut nodes = BTreeSet::new();
         if let Some(id) = crush.id_of(name) {
-            return Some(with_all_below(vec![id]));
+            crush.items_below(id, &mut nodes);
+            return Some(Wanted::Nodes(nodes));
         }
         if crush.class_of(name).is_some() {
             return Some(Wanted::Class(name.to_owned()));
         }
         let (_, pool) = map.pool_by_name(name)?;
         let rule = crush.rule(pool.crush_rule)?;
-        let takes = rule.steps.iter().filter(|each| each.op == step::TAKE);
-        Some(with_all_below(takes.map(|each| each.arg1).collect()))
+        let takes: BTreeSet<i32> =
+            rule.steps.iter().filter(|each| each.op == step::TAKE).map(|each| each.arg1).collect();
+        takes.into_iter().for_each(|root| crush.items_below(root, &mut nodes));
+        Some(Wanted::Nodes(nodes))
     }
 
     fn has(&self, crush: &CrushMap, id: i32) -> bool {
@@ -90,7 +92,7 @@ fn low(value: f64) -> String {
 }
 
 impl Listing {
-    fn new(mon: &Mon, wanted: &Wanted, is_tree: bool) -> Listing {
+    fn new(mon: &Mon, wanted: &Wanted, is_tree: bool) -> Result<Listing, Reply> {
         let map = &mon.committed.osdmap;
         let crush = map.crush.map();
         let takes_part = |osd: &OsdId| map.is_in(*osd) && wanted.has(crush, osd.0);
@@ -100,7 +102,7 @@ impl Listing {
             let stat = mon.stats.devices(below.into_iter().map(OsdId).filter(takes_part));
             (node, stat)
         };
-        let mut nodes = walk(crush, &sorted_roots(crush));
+        let mut nodes = walk(crush, &sorted_roots(crush))?;
         nodes.retain(|node| (is_tree || node.id >= 0) && wanted.has(crush, node.id));
         if !is_tree {
             nodes.sort_by_key(|node| (class_cell(crush, node.id), node.id));
@@ -119,7 +121,7 @@ impl Listing {
         let mean = percent(&mon.stats.devices(map.osds().filter(takes_part)));
         let reweights =
             devices().map(|(node, stat)| (reweight(map, OsdId(node.id)), percent(stat))).collect();
-        Listing { mean, total, pgs: pgs_per_osd(map), reweights, lines, stray }
+        Ok(Listing { mean, total, pgs: pgs_per_osd(map), reweights, lines, stray })
     }
 
     /// How full an OSD is, relative to the mean.
@@ -141,7 +143,7 @@ impl Listing {
 }
 
 /// The operator need not say which kind of name the listing is filtered by.
-fn df(req: &mut Request<'_>) -> Reply {
+fn df(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let is_tree = req.args.text("output_method").as_deref() == Some("tree");
     let mon = &*req.mon;
     let wanted = match req.args.text("filter").filter(|name| !name.is_empty()) {
@@ -150,12 +152,12 @@ fn df(req: &mut Request<'_>) -> Reply {
             Some(wanted) => wanted,
             None => {
                 let why = format!("'{name}' not a pool, crush node or device class name");
-                return Reply::fail(types::Errno::EINVAL, why);
+                return Err(Reply::fail(types::Errno::EINVAL, why));
             }
         },
     };
-    let listing = Listing::new(mon, &wanted, is_tree);
-    Reply::show(req.args, || df_json(mon, &listing), || df_text(mon, &listing, is_tree))
+    let listing = Listing::new(mon, &wanted, is_tree)?;
+    Ok(Reply::show(req.args, || df_json(mon, &listing), || df_text(mon, &listing, is_tree)))
 }
 
 fn df_json(mon: &Mon, listing: &Listing) -> Value {

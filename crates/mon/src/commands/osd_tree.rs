@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crush::{COMPAT_SET, CrushMap};
+use crush::{COMPAT_SET, CrushMap, PLACES_MAX};
 use serde_json::{Map, Value, json};
 use types::{Errno, OsdId, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT, PoolId};
 
@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "print OSD tree",
         module: "osd",
         perm: "r",
-        run: tree,
+        run: |req| tree(req).into(),
     },
     Row {
         sig: "osd tree-from name=epoch,type=CephInt,range=0,req=false name=bucket,type=CephString name=states,type=CephChoices,strings=up|down|in|out|destroyed,n=N,req=false",
@@ -41,20 +41,32 @@ pub(super) struct Node {
 
 const ONE: f64 = 65_536.0;
 
-/// The tree from `roots` on, each node before those below it.
-pub(super) fn walk(crush: &CrushMap, roots: &[i32]) -> Vec<Node> {
+/// The tree from `roots` on, each node before those below it, and in each of its places. A map that an older version
+/// took may have more places than can be listed.
+pub(super) fn walk(crush: &CrushMap, roots: &[i32]) -> Result<Vec<Node>, Reply> {
     let mut out = Vec::new();
     for root in roots {
         let weight = crush.bucket(*root).map_or(0.0, |b| f64::from(b.weight) / ONE);
-        visit(crush, *root, None, 0, weight, &mut out);
+        visit(crush, *root, None, 0, weight, &mut out)?;
     }
-    out
+    Ok(out)
 }
 
-fn visit(crush: &CrushMap, id: i32, parent: Option<i32>, depth: usize, weight: f64, out: &mut Vec<Node>) {
+fn visit(
+    crush: &CrushMap,
+    id: i32,
+    parent: Option<i32>,
+    depth: usize,
+    weight: f64,
+    out: &mut Vec<Node>,
+) -> Result<(), Reply> {
+    if out.len() >= PLACES_MAX {
+        let why = format!("the items of the crush map have more than {PLACES_MAX} places: not listed");
+        return Err(Reply::fail(Errno::EOVERFLOW, why));
+    }
     let Some(bucket) = crush.bucket(id) else {
         out.push(Node { id, parent, depth, weight, children: Vec::new() });
-        return;
+        return Ok(());
     };
     let mut below: Vec<(i32, f64)> = (bucket.items.iter().enumerate())
         .map(|(at, item)| (*item, f64::from(bucket.item_weight(at)) / ONE))
@@ -62,8 +74,9 @@ fn visit(crush: &CrushMap, id: i32, parent: Option<i32>, depth: usize, weight: f
     below.sort_by_key(|(id, _)| sort_key(crush, *id));
     out.push(Node { id, parent, depth, weight, children: below.iter().map(|(id, _)| *id).collect() });
     for (item, weight) in below {
-        visit(crush, item, Some(id), depth + 1, weight, out);
+        visit(crush, item, Some(id), depth + 1, weight, out)?;
     }
+    Ok(())
 }
 
 /// What those below a bucket are sorted by (`CrushTreeDumper::Dumper`): devices by class and number, buckets by name.
@@ -191,21 +204,17 @@ fn is_wanted(map: &OsdMap, osd: OsdId, states: &[String]) -> bool {
     states.is_empty() || states.iter().any(|state| fits(state))
 }
 
-fn tree(req: &mut Request<'_>) -> Reply {
-    match map_arg(req) {
-        Ok(map) => {
-            let roots = sorted_roots(map.crush.map());
-            show(req, &map, &roots, true)
-        }
-        Err(reply) => reply,
-    }
+fn tree(req: &mut Request<'_>) -> Result<Reply, Reply> {
+    let map = map_arg(req)?;
+    let roots = sorted_roots(map.crush.map());
+    show(req, &map, &roots, true)
 }
 
 fn tree_from(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let map = map_arg(req)?;
     let name = req.args.text("bucket").unwrap_or_default();
     match map.crush.map().id_of(&name) {
-        Some(id) if id < 0 => Ok(show(req, &map, &[id], false)),
+        Some(id) if id < 0 => show(req, &map, &[id], false),
         Some(_) => Err(Reply::fail(Errno::EINVAL, format!("\"{name}\" is not a bucket"))),
         None => Err(Reply::fail(Errno::ENOENT, format!("bucket '{name}' does not exist"))),
     }
@@ -218,18 +227,18 @@ pub(super) fn sorted_roots(crush: &CrushMap) -> Vec<i32> {
     roots
 }
 
-fn show(req: &Request<'_>, map: &OsdMap, roots: &[i32], with_stray: bool) -> Reply {
+fn show(req: &Request<'_>, map: &OsdMap, roots: &[i32], with_stray: bool) -> Result<Reply, Reply> {
     let crush = map.crush.map();
     let states = req.args.list("states");
     let count =
         |words: &[&str]| words.iter().filter(|word| states.iter().any(|state| state == *word)).count();
     if count(&["in", "out"]) > 1 {
-        return Reply::fail(Errno::EINVAL, "cannot specify both 'in' and 'out'");
+        return Err(Reply::fail(Errno::EINVAL, "cannot specify both 'in' and 'out'"));
     }
     if count(&["up", "down", "destroyed"]) > 1 {
-        return Reply::fail(Errno::EINVAL, "can specify only one of 'up', 'down' and 'destroyed'");
+        return Err(Reply::fail(Errno::EINVAL, "can specify only one of 'up', 'down' and 'destroyed'"));
     }
-    let mut nodes = walk(crush, roots);
+    let mut nodes = walk(crush, roots)?;
     if !states.is_empty() {
         let keep = |node: &Node| {
             let mut below = Vec::new();
@@ -250,7 +259,7 @@ fn show(req: &Request<'_>, map: &OsdMap, roots: &[i32], with_stray: bool) -> Rep
         }
         out
     };
-    Reply::show(req.args, json, || tree_text(map, nodes.iter().chain(&stray)))
+    Ok(Reply::show(req.args, json, || tree_text(map, nodes.iter().chain(&stray))))
 }
 
 /// OSDs that are in no bucket.
