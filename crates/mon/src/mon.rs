@@ -8,7 +8,7 @@ use std::{borrow::Cow, collections::BTreeMap, mem, time::Duration};
 use bytes::Bytes;
 use messages::{MPing, Message, Pong};
 use rand::rngs::StdRng;
-use types::{EntityAddrVec, EntityName, EntityType, Instant, OsdId, Settings, UTime};
+use types::{EntityAddrVec, EntityType, Instant, OsdId, Settings, UTime};
 
 use crate::{
     ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision,
@@ -59,8 +59,10 @@ pub struct Mon {
     pub(crate) options: MonOptions,
     /// All options by where they come from.
     pub(crate) settings: Settings,
+    /// The options that the database has for the manager's part.
+    pub(crate) mgr_config: BTreeMap<String, String>,
     /// The daemon was not yet told that options have other values.
-    has_new_options: bool,
+    pub(crate) has_new_options: bool,
     /// The options of the OSDs by where they come from, as the OSDs report them.
     pub(crate) osd_settings: BTreeMap<OsdId, Settings>,
     pub(crate) rng: StdRng,
@@ -122,6 +124,7 @@ impl Mon {
         Mon {
             base_options: options.clone(),
             settings: Settings::from_file(&options.conf),
+            mgr_config: BTreeMap::new(),
             has_new_options: false,
             osd_settings: BTreeMap::new(),
             options,
@@ -439,21 +442,6 @@ impl Mon {
     /// The value of an option in force.
     pub fn option(&self, name: &str) -> Option<String> {
         self.settings.get(name)
-    }
-
-    /// Takes the monitor's own options: what was injected, ceph.conf's, the configuration database's.
-    pub(crate) fn apply_config(&mut self) {
-        let name = EntityName::new(EntityType::MON, self.base_options.name.clone());
-        self.settings.set_mon(&self.config_of(&name, &self.base_options.hostname));
-        self.options = self.base_options.clone();
-        for shown in self.settings.changed() {
-            let Some((_, value)) = shown.values.first() else { continue };
-            if !self.options.set(shown.name, value) {
-                tracing::debug!("option {} does not concern the monitor", shown.name);
-            }
-        }
-        self.op_history.follow(&self.settings);
-        self.has_new_options = true;
     }
 
     /// True once [`Event::Boot`] has brought a ledger that can be read, and until [`Event::LeaseLost`].

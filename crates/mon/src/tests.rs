@@ -12,6 +12,7 @@ mod health;
 mod json_keys;
 mod keys;
 mod manager;
+mod manager_options;
 mod odd_cases;
 mod operators;
 mod osd_safety;

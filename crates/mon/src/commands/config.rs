@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, ops::Bound};
 
-use types::{ConfParseError, Errno, find_option, parse_conf};
+use types::{ConfParseError, Errno, parse_conf};
 
 use super::{Reply, Request, Row};
 use crate::{
-    config_service::{Change, Target, changes_from, last_version, load_changes, versions},
+    config_service::{Change, Target, changes_from, known_option, last_version, load_changes, versions},
     manager::{balancer, prometheus},
 };
 
@@ -48,14 +48,14 @@ pub(super) fn option_name(text: &str) -> String {
 
 /// The value as it is kept, or why it is refused.
 fn checked_value(name: &str, text: &str) -> Result<String, Reply> {
-    match balancer::may_be(name, text).or_else(|| prometheus::may_be(name, text)) {
+    let Some(info) = known_option(name) else {
+        return Err(Reply::fail(Errno::EINVAL, format!("unrecognized config option '{name}'")));
+    };
+    match balancer::may_be(info.name, text).or_else(|| prometheus::may_be(info.name, text)) {
         Some(true) => return Ok(text.to_owned()),
         Some(false) => return Err(Reply::fail(Errno::EINVAL, format!("error parsing value: '{text}'"))),
         None => {}
     }
-    let Some(info) = find_option(name) else {
-        return Err(Reply::fail(Errno::EINVAL, format!("unrecognized config option '{name}'")));
-    };
     let value = info
         .normalize(text)
         .map_err(|error| Reply::fail(error.errno, format!("error parsing value: {}", error.text)))?;

@@ -33,7 +33,7 @@ fn settings(req: &Request<'_>) -> Result<Settings, Reply> {
         EntityType::MON if name.id == *own => Some(req.mon.settings.clone()),
         EntityType::MGR if name.id == *own => {
             let mut settings = Settings::default();
-            settings.set_mon(&req.mon.config_of(&name, &req.mon.options.hostname));
+            settings.set_mon(&req.mon.mgr_config);
             Some(settings)
         }
         EntityType::OSD => name.id.parse().ok().and_then(|id| req.mon.osd_settings.get(&OsdId(id)).cloned()),

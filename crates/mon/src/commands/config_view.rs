@@ -1,14 +1,14 @@
 //! What shows the configuration database and the table of options.
 
 use serde_json::{Map, Value, json};
-use types::{EntityName, EntityType, Errno, OptionInfo, OptionKind, find_option, options};
+use types::{EntityName, EntityType, Errno, OptionInfo, OptionKind, options};
 
 use super::{
     Reply, Request, Row,
     config::{option_name, special},
 };
 use crate::{
-    config_service::{Applied, ChangeSet, Place, Target, applied, load_changes, versions},
+    config_service::{Applied, ChangeSet, Place, Target, applied, known_option, load_changes, versions},
     format::{Align, TextTable},
 };
 
@@ -63,11 +63,11 @@ struct Line<'a> {
 
 impl Line<'_> {
     fn level(&self) -> &'static str {
-        find_option(self.name).map_or("unknown", |info| info.level)
+        known_option(self.name).map_or("unknown", |info| info.level)
     }
 
     fn can_update(&self) -> bool {
-        find_option(self.name).is_some_and(|info| info.can_update_at_runtime)
+        known_option(self.name).is_some_and(|info| info.can_update_at_runtime)
     }
 
     /// The mask's parts by their keys.
@@ -178,7 +178,7 @@ fn get_one(
     if key == "fsid" {
         return Reply::text(format!("{}\n", req.state().monmap.fsid));
     }
-    let Some(info) = find_option(key) else {
+    let Some(info) = known_option(key) else {
         return Reply::fail(Errno::ENOENT, format!("unrecognized key '{key}'"));
     };
     if info.is_local() {
@@ -246,7 +246,7 @@ fn log(req: &mut Request<'_>) -> Reply {
 
 fn help(req: &mut Request<'_>) -> Reply {
     let key = option_name(&req.args.text("key").unwrap_or_default());
-    let Some(info) = find_option(&key) else {
+    let Some(info) = known_option(&key) else {
         return Reply::fail(Errno::ENOENT, "");
     };
     let mut reply = Reply::show(req.args, || types::option_json(info), || help_text(info));

@@ -58,11 +58,8 @@ fn refuse(text: String) -> Reply {
 
 /// An option of the manager, as the configuration database has it.
 fn option(req: &Request<'_>, name: &str) -> f64 {
-    let config = &req.state().config;
-    let sections = [format!("mgr.{}", req.mon.options.name), "mgr".to_owned(), "global".to_owned()];
-    let set = sections.iter().find_map(|section| config.get(section)?.get(name).cloned());
-    let default = || find_option(name).map(|info| info.default_for(true).to_string()).unwrap_or_default();
-    set.unwrap_or_else(default).parse().unwrap_or(0.0)
+    let default = || find_option(name).map(|info| info.default_for(true)).unwrap_or_default();
+    req.mon.mgr_config.get(name).cloned().unwrap_or_else(default).parse().unwrap_or(0.0)
 }
 
 fn plan(req: &Request<'_>) -> Result<Plan, Reply> {

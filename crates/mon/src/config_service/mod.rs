@@ -8,7 +8,7 @@ mod target;
 use std::collections::BTreeMap;
 
 use crush::CrushMap;
-use types::{EntityName, EntityType, OsdMap};
+use types::{EntityName, EntityType, OptionInfo, OsdMap, find_option};
 
 use crate::{Mon, state::Config};
 
@@ -99,6 +99,48 @@ impl Mon {
         let all = applied(&state.config, name, &place, state.osdmap.crush.map());
         all.into_iter().map(|(name, applied)| (name.to_owned(), applied.value.to_owned())).collect()
     }
+
+    /// Takes the monitor's own options: what was injected, ceph.conf's, the configuration database's; and those of the
+    /// manager's part, which only the database has.
+    pub(crate) fn apply_config(&mut self) {
+        let own = |kind| EntityName::new(kind, self.base_options.name.clone());
+        let config = self.config_of(&own(EntityType::MON), &self.base_options.hostname);
+        self.mgr_config = self.config_of(&own(EntityType::MGR), &self.base_options.hostname);
+        self.settings.set_mon(&config);
+        self.options = self.base_options.clone();
+        for shown in self.settings.changed() {
+            let Some((_, value)) = shown.values.first() else { continue };
+            if !self.options.set(shown.name, value) {
+                tracing::debug!("option {} does not concern the monitor", shown.name);
+            }
+        }
+        self.op_history.follow(&self.settings);
+        self.has_new_options = true;
+    }
+
+    /// An option of a module of the manager, in the form in which it is kept: what is set for this instance, else what
+    /// is set for all. None where neither is, or the value is none that the option can have.
+    pub(crate) fn module_option(&self, name: &str) -> Option<String> {
+        let (module, option) = name.strip_prefix("mgr/")?.split_once('/')?;
+        let of_instance = format!("mgr/{module}/{}/{option}", self.base_options.name);
+        let text = self.mgr_config.get(&of_instance).or_else(|| self.mgr_config.get(name))?;
+        match find_option(name) {
+            Some(info) => info.normalize(text).ok(),
+            // The module's own notes.
+            None => Some(text.clone()),
+        }
+    }
+}
+
+/// The option of this name. Those of the manager's modules may name an instance, `mgr/prometheus/a/server_addr`
+/// (`MgrMonitor::find_module_option`).
+pub(crate) fn known_option(name: &str) -> Option<&'static OptionInfo> {
+    let of_all = || {
+        let (module, of_instance) = name.strip_prefix("mgr/")?.split_once('/')?;
+        let (_, option) = of_instance.split_once('/')?;
+        find_option(&format!("mgr/{module}/{option}"))
+    };
+    find_option(name).or_else(of_all)
 }
 
 /// Splits what follows `config/` in a key of the database: the section with its mask, and the option. Options of the

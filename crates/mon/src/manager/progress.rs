@@ -253,7 +253,7 @@ fn off(req: &mut Request<'_>) -> Reply {
 impl Mon {
     /// Takes up what was kept.
     pub(crate) fn load_progress(&mut self) {
-        let is_off = self.module_option(ENABLED) == Some("false");
+        let is_off = self.module_option(ENABLED).as_deref() == Some("false");
         self.progress = Progress::load(self.committed.config_keys.get(KEY).map(|kept| &kept[..]), is_off);
     }
 

@@ -83,12 +83,12 @@ pub(crate) struct Balancer {
 }
 
 impl Mon {
-    fn balancer_mode(&self) -> &str {
-        self.module_option(MODE).unwrap_or("upmap")
+    fn balancer_mode(&self) -> String {
+        self.module_option(MODE).unwrap_or_else(|| "upmap".to_owned())
     }
 
     fn is_balancing(&self) -> bool {
-        self.module_option(ACTIVE) != Some("false")
+        self.module_option(ACTIVE).as_deref() != Some("false")
     }
 
     fn balancer_number(&self, name: &str, default: f64) -> f64 {

@@ -187,9 +187,14 @@ impl Mon {
         if self.rbd_support.looked_at.is_none_or(|at| now.since(at) >= LOOK_INTERVAL) {
             self.rbd_support.looked_at = Some(now);
             self.rbd_support.resume_unstarted(Minute::of(wall));
+            // What an operator has just set was taken up at once, and is on its way to the database.
+            let is_settled = self.next.config == self.committed.config;
             for kind in [Kind::TrashPurge, Kind::MirrorSnapshot] {
-                let global = self.module_option(kind.option()).and_then(Schedule::from_text);
-                self.rbd_support.schedules(kind).set_global(Minute::of(wall), global);
+                if is_settled {
+                    let global = self.module_option(kind.option());
+                    let global = global.as_deref().and_then(Schedule::from_text);
+                    self.rbd_support.schedules(kind).set_global(Minute::of(wall), global);
+                }
                 for pool in self.rbd_support.pools.clone() {
                     self.rbd_support.queues.enqueue_once(Work::Look(kind, pool));
                 }
@@ -355,10 +360,5 @@ impl Mon {
             }
         }
         self.start_runs(wall, effects);
-    }
-
-    /// An option of a module as the configuration database has it.
-    pub(crate) fn module_option(&self, name: &str) -> Option<&str> {
-        self.next.config.get("mgr")?.get(name).map(String::as_str)
     }
 }
