@@ -257,7 +257,8 @@ fn check_option(pool: &PgPool, name: &str, text: &str) -> Result<(), Refusal> {
     let refuse = |why: String| Err((Errno::EINVAL, why));
     let is_one_of = |known: &[&str]| text == "unset" || known.contains(&text);
     let number: Option<f64> = text.parse().ok();
-    let pg_num = f64::from(pool.pg_num);
+    // While the pool grows or shrinks, what counts is the number that it will have.
+    let pg_num = pool.pg_num_target;
     match name {
         "compression_mode" if !is_one_of(&["none", "passive", "aggressive", "force"]) => {
             refuse(format!("unrecognized compression mode '{text}'"))
@@ -275,11 +276,11 @@ fn check_option(pool: &PgPool, name: &str, text: &str) -> Result<(), Refusal> {
         "recovery_priority" if number.is_some_and(|n| !(-10.0..=10.0).contains(&n)) => {
             refuse("pool recovery_priority must be between -10 and 10".to_owned())
         }
-        "pg_num_min" if number.is_some_and(|n| n > pg_num) => {
-            refuse(format!("specified pg_num_min {text} > pg_num {}", pool.pg_num))
+        "pg_num_min" if number.is_some_and(|n| n > f64::from(pg_num)) => {
+            refuse(format!("specified pg_num_min {text} > pg_num {pg_num}"))
         }
-        "pg_num_max" if number.is_some_and(|n| n > 0.0 && n < pg_num) => {
-            refuse(format!("specified pg_num_max {text} < pg_num {}", pool.pg_num))
+        "pg_num_max" if number.is_some_and(|n| n > 0.0 && n < f64::from(pg_num)) => {
+            refuse(format!("specified pg_num_max {text} < pg_num {pg_num}"))
         }
         _ => Ok(()),
     }

@@ -140,9 +140,25 @@ fn the_autoscaler_warns_of_too_few_pgs_or_makes_more() {
     cluster.ok(&set_pool("pg_num_max", "unset"));
     cluster.pass(Duration::from_secs(2));
     assert_eq!(pg_nums(&cluster), [8, 8, 64, 64]);
-    cluster.ok(&set_pool("pg_num_max", "16"));
+    cluster.ok(&set_pool("pg_num", "128"));
+    cluster.ok(&set_pool("target_size_ratio", "0"));
+    cluster.ok(&set_pool("bulk", "false"));
     cluster.pass(Duration::from_secs(2));
-    assert_eq!(pg_nums(&cluster), [8, 8, 16, 16]);
+    assert_eq!(pg_nums(&cluster), [8, 8, 32, 32]);
+}
+
+#[test]
+fn bounds_of_pg_num_are_those_of_the_number_that_it_moves_to() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(&set_pool("pg_num", "64"));
+    assert_eq!(pg_nums(&cluster), [8, 8, 64, 64]);
+    let refused = |cluster: &mut Cluster, var, val| cluster.refused(&set_pool(var, val));
+    let why = "specified pg_num_max 16 < pg_num 64".to_owned();
+    assert_eq!(refused(&mut cluster, "pg_num_max", "16"), (-22, why));
+    cluster.ok(&set_pool("pg_num_max", "64"));
+    let why = "specified pg_num_min 65 > pg_num 64".to_owned();
+    assert_eq!(refused(&mut cluster, "pg_num_min", "65"), (-22, why));
+    cluster.ok(&set_pool("pg_num_min", "32"));
 }
 
 #[test]
