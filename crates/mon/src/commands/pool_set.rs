@@ -276,6 +276,9 @@ fn check_option(pool: &PgPool, name: &str, text: &str) -> Result<(), Refusal> {
         "recovery_priority" if number.is_some_and(|n| !(-10.0..=10.0).contains(&n)) => {
             refuse("pool recovery_priority must be between -10 and 10".to_owned())
         }
+        "pg_autoscale_bias" if number.is_some_and(|n| !(0.0..=1000.0).contains(&n)) => {
+            refuse("pg_autoscale_bias must be between 0 and 1000".to_owned())
+        }
         "pg_num_min" if number.is_some_and(|n| n > f64::from(pg_num)) => {
             refuse(format!("specified pg_num_min {text} > pg_num {pg_num}"))
         }
@@ -330,12 +333,14 @@ fn set_option(pool: &mut PgPool, name: &str, text: &str) -> Result<(), Refusal> 
         PoolOptKind::Int if OF_BYTES.contains(&name) => PoolOptValue::Int(bytes(text)?),
         PoolOptKind::Int => PoolOptValue::Int(number(text)?),
         PoolOptKind::Double => {
-            let value = text.parse();
-            PoolOptValue::Double(
-                value.map_err(|_| (Errno::EINVAL, format!(
+            // Ceph takes `nan` and `inf`, too; no JSON document has a word for them.
+            let value = text.parse().ok().filter(|value: &f64| value.is_finite());
+            let why = || {
+                format!(
                     "error parsing floating point value '{text}': strict_strtod: expected double, got: '{text}'"
-                )))?,
-            )
+                )
+            };
+            PoolOptValue::Double(value.ok_or_else(|| (Errno::EINVAL, why()))?)
         }
     };
     // Zero and `unset` take the option away.

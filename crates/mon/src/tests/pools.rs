@@ -148,6 +148,24 @@ fn the_autoscaler_warns_of_too_few_pgs_or_makes_more() {
 }
 
 #[test]
+fn options_of_pools_are_finite_numbers_within_their_bounds() {
+    let mut cluster = Cluster::with_rbd();
+    for value in ["-1", "1000.5", "nan", "inf"] {
+        let why = "pg_autoscale_bias must be between 0 and 1000".to_owned();
+        assert_eq!(cluster.refused(&set_pool("pg_autoscale_bias", value)), (-22, why), "{value}");
+    }
+    cluster.ok(&set_pool("pg_autoscale_bias", "1000"));
+    for (var, value) in
+        [("target_size_ratio", "nan"), ("target_size_ratio", "inf"), ("scrub_min_interval", "NaN")]
+    {
+        let why = format!(
+            "error parsing floating point value '{value}': strict_strtod: expected double, got: '{value}'"
+        );
+        assert_eq!(cluster.refused(&set_pool(var, value)), (-22, why), "{var}");
+    }
+}
+
+#[test]
 fn bounds_of_pg_num_are_those_of_the_number_that_it_moves_to() {
     let mut cluster = Cluster::with_rbd();
     cluster.ok(&set_pool("pg_num", "64"));
