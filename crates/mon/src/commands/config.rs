@@ -51,16 +51,15 @@ fn checked_value(name: &str, text: &str) -> Result<String, Reply> {
     let Some(info) = known_option(name) else {
         return Err(Reply::fail(Errno::EINVAL, format!("unrecognized config option '{name}'")));
     };
-    match balancer::may_be(info.name, text).or_else(|| prometheus::may_be(info.name, text)) {
-        Some(true) => return Ok(text.to_owned()),
-        Some(false) => return Err(Reply::fail(Errno::EINVAL, format!("error parsing value: '{text}'"))),
-        None => {}
-    }
     let value = info
         .normalize(text)
         .map_err(|error| Reply::fail(error.errno, format!("error parsing value: {}", error.text)))?;
     if info.is_local() {
         return Err(Reply::fail(Errno::EINVAL, special(name)));
+    }
+    // Modules take less than the table says.
+    if !balancer::may_be(info.name, &value) || !prometheus::may_be(info.name, &value) {
+        return Err(Reply::fail(Errno::EINVAL, format!("error parsing value: '{text}'")));
     }
     Ok(value)
 }

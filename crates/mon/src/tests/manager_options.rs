@@ -50,3 +50,36 @@ fn an_option_of_a_module_may_be_for_one_instance() {
     cluster.mon.set_manager(addr(6800));
     assert_eq!(socket(&cluster), "10.0.0.2:9283");
 }
+
+#[test]
+fn options_of_modules_have_all_forms_of_values() {
+    let mut cluster = Cluster::with_rbd();
+    for (value, is_on) in [("0", false), ("1", true), ("False", false), ("TRUE", true)] {
+        cluster.ok(&set("mgr", "mgr/balancer/active", value));
+        assert_eq!(is_balancing(&mut cluster), is_on, "{value}");
+    }
+    let value = |cluster: &mut Cluster, name: &str| {
+        cluster.text(&format!(r#"{{"prefix":"config get","who":"mgr","key":"{name}"}}"#))
+    };
+    for (name, text, kept) in [
+        ("mgr/balancer/active", "0", "false\n"),
+        ("mgr/balancer/sleep_interval", "5m", "300\n"),
+        ("mgr/balancer/upmap_max_optimizations", "1K", "1000\n"),
+    ] {
+        cluster.ok(&set("mgr", name, text));
+        assert_eq!(value(&mut cluster, name), kept);
+    }
+    for (name, text) in [
+        ("active", "maybe"),
+        ("mode", "crush-compat"),
+        ("sleep_interval", "5x"),
+        ("upmap_max_deviation", "-1"),
+    ] {
+        assert_eq!(cluster.refused(&set("mgr", &format!("mgr/balancer/{name}"), text)).0, -22, "{name}");
+    }
+    // What is no value leaves the default in force, even if it is kept.
+    let forced =
+        r#"{"prefix":"config set","who":"mgr","name":"mgr/balancer/active","value":"off","force":true}"#;
+    cluster.ok(forced);
+    assert!(is_balancing(&mut cluster));
+}

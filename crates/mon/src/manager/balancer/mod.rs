@@ -384,12 +384,11 @@ fn eval(req: &mut Request<'_>) -> Reply {
     }
 }
 
-/// Whether the text is a value of an option of this module; none where it has no such option.
-pub(crate) fn may_be(name: &str, text: &str) -> Option<bool> {
+/// False for what no option of this module can be set to, though the table of options has such values.
+pub(crate) fn may_be(name: &str, value: &str) -> bool {
     match name {
-        ACTIVE => Some(matches!(text, "true" | "false")),
-        MODE => Some(matches!(text, "none" | "upmap")),
-        SLEEP | DEVIATION | CHANGES => Some(text.parse::<u32>().is_ok()),
-        _ => None,
+        MODE => matches!(value, "none" | "upmap"),
+        SLEEP | DEVIATION | CHANGES => value.parse::<u32>().is_ok(),
+        _ => true,
     }
 }

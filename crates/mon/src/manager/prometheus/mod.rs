@@ -28,12 +28,12 @@ const PORT: &str = "mgr/prometheus/server_port";
 /// Where Ceph's exporters listen.
 const DEFAULT_PORT: u16 = 9283;
 
-/// Whether the text is a value of an option of this module; none where it has no such option.
-pub(crate) fn may_be(name: &str, text: &str) -> Option<bool> {
+/// False for what no option of this module can be set to, though the table of options has such values.
+pub(crate) fn may_be(name: &str, value: &str) -> bool {
     match name {
-        ADDRESS => Some(text.is_empty() || text.parse::<IpAddr>().is_ok()),
-        PORT => Some(text.parse::<u16>().is_ok_and(|port| port > 0)),
-        _ => None,
+        ADDRESS => value.is_empty() || value.parse::<IpAddr>().is_ok(),
+        PORT => value.parse::<u16>().is_ok_and(|port| port > 0),
+        _ => true,
     }
 }
 
