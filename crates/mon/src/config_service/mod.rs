@@ -118,6 +118,18 @@ impl Mon {
         self.has_new_options = true;
     }
 
+    /// An option that Ceph's manager goes by: what the database has for the manager, else what holds for the monitor,
+    /// which plays its part.
+    pub(crate) fn manager_option(&self, name: &str) -> Option<String> {
+        let of_manager = self.mgr_config.get(name).and_then(|text| find_option(name)?.normalize(text).ok());
+        of_manager.or_else(|| self.settings.get(name))
+    }
+
+    /// The same as a number; 0 where it is none.
+    pub(crate) fn manager_number(&self, name: &str) -> f64 {
+        self.manager_option(name).and_then(|text| text.parse().ok()).unwrap_or(0.0)
+    }
+
     /// An option of a module of the manager, in the form in which it is kept: what is set for this instance, else what
     /// is set for all. None where neither is, or the value is none that the option can have.
     pub(crate) fn module_option(&self, name: &str) -> Option<String> {

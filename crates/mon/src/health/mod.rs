@@ -58,7 +58,7 @@ impl Mon {
         health
     }
 
-    /// True where an option says so.
+    /// True where an option of the monitor says so.
     fn warns(&self, option: &str) -> bool {
         self.settings.get(option).is_some_and(|value| value == "true")
     }

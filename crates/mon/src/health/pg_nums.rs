@@ -74,9 +74,8 @@ impl Mon {
     pub(super) fn check_pgs_per_osd(&self, health: &mut Health) {
         let in_osds = self.committed.osdmap.num_in();
         let copies: usize = self.stats.pgs().map(|stat| stat.up.len().max(1)).sum();
-        let (Some(count), max) = (copies.checked_div(in_osds), self.options.pgs_per_osd_max as usize) else {
-            return;
-        };
+        let Some(count) = copies.checked_div(in_osds) else { return };
+        let max = self.manager_number("mon_max_pg_per_osd") as usize;
         if max > 0 && count > max {
             let text = format!("too many PGs per OSD ({count} > max {max})");
             health.add("TOO_MANY_PGS", Severity::Warn, text, count - max, Vec::new());
@@ -86,10 +85,9 @@ impl Mon {
     /// Pools whose PGs hold far more objects than those of others, and those whose PGs are not all placed apart.
     pub(super) fn check_object_skew(&self, health: &mut Health) {
         let map = &self.committed.osdmap;
-        let setting = |name| self.settings.get(name).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
-        let (least, least_of_pool) =
-            (setting("mon_pg_warn_min_objects"), setting("mon_pg_warn_min_pool_objects"));
-        let skew_max = setting("mon_pg_warn_max_object_skew");
+        let least = self.manager_number("mon_pg_warn_min_objects");
+        let least_of_pool = self.manager_number("mon_pg_warn_min_pool_objects");
+        let skew_max = self.manager_number("mon_pg_warn_max_object_skew");
         let total = self.stats.total().objects;
         let average = total.checked_div(self.stats.pgs().count() as u64).unwrap_or(0);
         let (mut many, mut small) = (Vec::new(), Vec::new());

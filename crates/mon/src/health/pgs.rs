@@ -170,14 +170,14 @@ impl Mon {
 
     /// How long a PG has to be in a state to count as stuck.
     pub(crate) fn stuck_threshold(&self) -> Duration {
-        let secs = self.settings.get("mon_pg_stuck_threshold").and_then(|text| text.parse().ok());
-        Duration::from_secs(secs.unwrap_or(0))
+        let secs = self.manager_number("mon_pg_stuck_threshold");
+        Duration::try_from_secs_f64(secs).unwrap_or_default()
     }
 
     /// Objects in the wrong place, and those that are nowhere: `unfound` says in which PGs.
     fn check_objects(&self, unfound: Vec<String>, health: &mut Health) {
         let total = self.stats.total();
-        if total.misplaced > 0 && self.warns("mon_warn_on_misplaced") {
+        if total.misplaced > 0 && self.manager_option("mon_warn_on_misplaced").as_deref() == Some("true") {
             let text = ratio_text(total.misplaced, total.object_copies, "misplaced");
             health.add("OBJECT_MISPLACED", Severity::Warn, text, total.misplaced as usize, Vec::new());
         }

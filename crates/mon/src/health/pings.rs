@@ -27,7 +27,7 @@ impl Mon {
         }
         let Some((longest, ..)) = slow.last() else { return };
         let summary = format!("Slow OSD heartbeats on back (longest {}ms)", millis(*longest));
-        let subtree = self.settings.get("mon_osd_reporter_subtree_level").unwrap_or_default();
+        let subtree = self.manager_option("mon_osd_reporter_subtree_level").unwrap_or_default();
         let place = |osd: OsdId| {
             let parents = map.crush.map().location(osd.0).into_iter();
             let names = parents.filter(|(kind, _)| kind != "root" && *kind != subtree).map(|(_, name)| name);
@@ -52,10 +52,9 @@ impl Mon {
     /// What is slow by the options: `mon_warn_on_slow_ping_time` (milliseconds) or, where that is 0,
     /// `mon_warn_on_slow_ping_ratio` of `osd_heartbeat_grace` (seconds).
     fn slow_ping(&self) -> Duration {
-        let number =
-            |name| -> f64 { self.settings.get(name).and_then(|text| text.parse().ok()).unwrap_or(0.0) };
-        let time = number("mon_warn_on_slow_ping_time");
-        let ratio = number("mon_warn_on_slow_ping_ratio") * number("osd_heartbeat_grace") * 1e3;
+        let time = self.manager_number("mon_warn_on_slow_ping_time");
+        let ratio = self.manager_number("mon_warn_on_slow_ping_ratio");
+        let ratio = ratio * self.manager_number("osd_heartbeat_grace") * 1e3;
         let millis = if time > 0.0 { time } else { ratio };
         Duration::try_from_secs_f64(millis / 1e3).unwrap_or(Duration::MAX)
     }

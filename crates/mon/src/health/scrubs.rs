@@ -78,8 +78,7 @@ impl Mon {
             false => ("scrub_max_interval", "osd_scrub_max_interval", "mon_warn_pg_not_scrubbed_ratio"),
             true => ("deep_scrub_interval", "osd_deep_scrub_interval", "mon_warn_pg_not_deep_scrubbed_ratio"),
         };
-        let number = |name| self.settings.get(name).and_then(|text| text.parse().ok()).unwrap_or(0.0);
-        AgeMax { pool_option, interval: number(option), ratio: number(ratio) }
+        AgeMax { pool_option, interval: self.manager_number(option), ratio: self.manager_number(ratio) }
     }
 }
 

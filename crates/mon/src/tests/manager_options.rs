@@ -83,3 +83,23 @@ fn options_of_modules_have_all_forms_of_values() {
     cluster.ok(forced);
     assert!(is_balancing(&mut cluster));
 }
+
+#[test]
+fn warnings_of_cephs_manager_go_by_its_options() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.mon.stats.pgs_mut().for_each(|stat| stat.sum.misplaced = 1);
+    let warns = |cluster: &mut Cluster, of: &str| cluster.text(r#"{"prefix":"health"}"#).contains(of);
+    assert!(!warns(&mut cluster, "misplaced"));
+    for (who, value, is_warned) in
+        [("mon", "true", true), ("mgr", "false", false), ("mon", "false", false), ("mgr", "true", true)]
+    {
+        cluster.ok(&set(who, "mon_warn_on_misplaced", value));
+        assert_eq!(warns(&mut cluster, "misplaced"), is_warned, "{who} {value}");
+    }
+    cluster.ok(&set("mgr", "mon_max_pg_per_osd", "7"));
+    assert!(warns(&mut cluster, "too many PGs per OSD (8 > max 7)"));
+    let threshold = |cluster: &Cluster| cluster.mon.stuck_threshold().as_secs();
+    assert_eq!(threshold(&cluster), 60);
+    cluster.ok(&set("mgr.a", "mon_pg_stuck_threshold", "5"));
+    assert_eq!(threshold(&cluster), 5);
+}
