@@ -4,12 +4,24 @@ use messages::{LogEntry, LogLevel, MLog, MLogAck, PaxosHeader};
 use types::{EntityName, EntityNum, EntityType, UTime};
 
 use crate::{
-    ConnId, Effect, Effects, Mon, access::Right, commands::pgmap_line, ledger_keys, session::LOG,
-    state::value, text_limit,
+    ConnId, Effect, Effects, Mon, Peer,
+    access::Right,
+    commands::{pgmap_line, words_for_logs},
+    ledger_keys,
+    session::LOG,
+    state::value,
+    text_limit,
 };
 
-/// Lines kept.
+/// Lines kept, besides those on commands.
 const LINES_MAX: usize = 1000;
+
+/// The channel of the lines on commands.
+const AUDIT: &str = "audit";
+
+/// Lines on commands that are kept: however many commands clients send, the ledger does not grow, and the other lines
+/// stay.
+const AUDIT_LINES_MAX: usize = 500;
 
 /// Bytes of one line; more is cut.
 const LINE_BYTES_MAX: usize = 4096;
@@ -52,19 +64,41 @@ impl Mon {
         LogEntry { name, rank, addrs, stamp: wall, seq: self.log_seq, level, message, channel }
     }
 
-    /// Adds a line; its number is the log's own.
-    pub(crate) fn append_log(&mut self, mut entry: LogEntry) {
+    /// A line on a command that has changed something, in Ceph's form: what sent it, and its words.
+    pub(crate) fn log_command(&mut self, wall: UTime, peer: &Peer, cmd: &[String]) {
+        let (name, addr) = (&peer.name, peer.addr);
+        let from = match name.kind {
+            EntityType::CLIENT => format!("client.{}", peer.global_id.0),
+            _ => name.to_string(),
+        };
+        let words = words_for_logs(cmd);
+        let words = if words.starts_with('[') { words } else { format!("[{words}]") };
+        let message = format!("from='{from} {addr}' entity='{name}' cmd={words}: dispatch");
+        let line = self.own_line(wall, LogLevel::INFO, message);
+        self.keep_line(LogEntry { channel: AUDIT.to_owned(), ..line });
+    }
+
+    /// Adds a line, also to the monitor's own log.
+    pub(crate) fn append_log(&mut self, entry: LogEntry) {
+        let entry = self.keep_line(entry);
+        tracing::info!(target: "cluster", "{} {} : {}", entry.name, entry.level.tag(), entry.message);
+    }
+
+    /// Adds a line, as far as it is kept. Its number is the log's own.
+    fn keep_line(&mut self, mut entry: LogEntry) -> LogEntry {
         self.log_seq += 1;
         entry.seq = self.log_seq;
         text_limit::cut(&mut entry.message, LINE_BYTES_MAX);
         text_limit::cut(&mut entry.channel, CHANNEL_BYTES_MAX);
         entry.addrs.0.truncate(ADDRS_MAX);
-        tracing::info!(target: "cluster", "{} {} : {}", entry.name, entry.level.tag(), entry.message);
         self.put(ledger_keys::log(self.log_seq), value(&entry));
-        while self.next.log.len() > LINES_MAX {
-            let Some(oldest) = self.next.log.front().map(|e| e.seq) else { break };
-            self.put(ledger_keys::log(oldest), None);
-        }
+        let is_audit = entry.channel == AUDIT;
+        let max = if is_audit { AUDIT_LINES_MAX } else { LINES_MAX };
+        let alike = |line: &&LogEntry| (line.channel == AUDIT) == is_audit;
+        let excess = self.next.log.iter().filter(alike).count().saturating_sub(max);
+        let oldest: Vec<u64> = self.next.log.iter().filter(alike).take(excess).map(|line| line.seq).collect();
+        oldest.into_iter().for_each(|seq| self.put(ledger_keys::log(seq), None));
+        entry
     }
 
     pub(crate) fn on_log(&mut self, conn: ConnId, tid: u64, log: MLog, effects: &mut Effects) {

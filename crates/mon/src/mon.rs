@@ -323,6 +323,11 @@ impl Mon {
         Checkpoint { next: self.next.clone(), ops: self.queued.ops.clone() }
     }
 
+    /// True when something was changed since the checkpoint, within one event.
+    pub(crate) fn is_changed_since(&self, before: &Checkpoint) -> bool {
+        self.queued.ops != before.ops
+    }
+
     /// Takes back what was changed since the checkpoint, within one event: nothing of it was proposed.
     pub(crate) fn roll_back(&mut self, before: Checkpoint) {
         self.next = before.next;

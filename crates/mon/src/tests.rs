@@ -1,6 +1,7 @@
 //! The machine driven with an in-memory ledger.
 
 mod attacks;
+mod audit;
 mod balancer;
 mod cluster;
 mod commands;

@@ -340,7 +340,11 @@ impl Mon {
         if let Err(refusal) = self.admit(row, &peer, &args, cmd) {
             return (refusal, false);
         }
-        (self.run_row(row, wall, &peer, Some(caller), &args, input), row.is_change())
+        let (reply, is_changed) = self.run_row(row, wall, &peer, Some(caller), &args, input);
+        if is_changed {
+            self.log_command(wall, &peer, cmd);
+        }
+        (reply, row.is_change())
     }
 
     /// Refuses a command that its sender may run where its module is off or its arguments do not fit; one that changes
@@ -356,8 +360,9 @@ impl Mon {
         Ok(())
     }
 
-    /// Runs a command that its sender may run and whose arguments fit. If the OSD map could not be changed as the
-    /// command wanted, the answer is an error, whatever the command itself answered, and nothing is changed.
+    /// Runs a command that its sender may run and whose arguments fit; true if it has changed something, or has begun
+    /// to. If the OSD map could not be changed as the command wanted, the answer is an error, whatever the command
+    /// itself answered, and nothing is changed.
     pub(crate) fn run_row(
         &mut self,
         row: &Row,
@@ -366,7 +371,7 @@ impl Mon {
         caller: Option<&Caller>,
         args: &Args,
         input: &Bytes,
-    ) -> Reply {
+    ) -> (Reply, bool) {
         // A refusal of some other change is not this command's.
         self.osds.take_refused();
         let before = row.is_change().then(|| self.checkpoint());
@@ -376,9 +381,14 @@ impl Mon {
                 if let Some(before) = before {
                     self.roll_back(before);
                 }
-                Reply::fail(Errno::EINVAL, why.to_string())
+                (Reply::fail(Errno::EINVAL, why.to_string()), false)
             }
-            None => reply,
+            None => {
+                let is_under_way =
+                    |before| self.is_changed_since(before) || !self.orders.is_empty() || reply.is_later;
+                let is_changed = before.as_ref().is_some_and(is_under_way);
+                (reply, is_changed)
+            }
         }
     }
 }

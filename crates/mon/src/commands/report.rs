@@ -23,7 +23,7 @@ const CRC_SEED: u32 = 6789;
 fn part(req: &mut Request<'_>, command: &str) -> Value {
     let cmd = [json!({"prefix": command, "format": "json"}).to_string()];
     let (Some(args), Some(row)) = (Args::parse(&cmd), find_row(command)) else { return Value::Null };
-    let reply = req.mon.run_row(row, req.wall, req.peer, None, &args, &Bytes::new());
+    let (reply, _) = req.mon.run_row(row, req.wall, req.peer, None, &args, &Bytes::new());
     serde_json::from_slice(&reply.output).unwrap_or_default()
 }
 

@@ -259,7 +259,11 @@ impl Mon {
         if let Err(refusal) = self.admit(row, peer, &args, cmd) {
             return (refusal, false);
         }
-        (self.run_row(row, wall, peer, Some(caller), &args, input), row.is_change())
+        let (reply, is_changed) = self.run_row(row, wall, peer, Some(caller), &args, input);
+        if is_changed {
+            self.log_command(wall, peer, cmd);
+        }
+        (reply, row.is_change())
     }
 
     /// True when the peer's capabilities on managers allow the command.

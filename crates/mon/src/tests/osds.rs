@@ -611,15 +611,15 @@ fn one_level_of_the_log_is_subscribed_to_at_a_time() {
     cluster.say(conn, subscribe("log-info", 0, 0));
     assert_eq!(lines(&cluster), 1, "the newest line");
     cluster.ok(r#"{"prefix":"log","logtext":["one"]}"#);
-    assert_eq!(lines(&cluster), 2);
+    assert_eq!(lines(&cluster), 3, "it, and the command");
     cluster.say(conn, subscribe("log-error", 0, 0));
     cluster.ok(r#"{"prefix":"log","logtext":["two"]}"#);
-    assert_eq!(lines(&cluster), 2, "no errors");
+    assert_eq!(lines(&cluster), 3, "no errors");
     cluster.pass(Duration::from_secs(4));
-    assert_eq!(lines(&cluster), 2, "nothing of the PGs");
+    assert_eq!(lines(&cluster), 3, "nothing of the PGs");
     cluster.say(conn, subscribe("log-debug", 0, 0));
     cluster.pass(Duration::from_secs(4));
-    assert!(lines(&cluster) > 3, "a line on the PGs every two seconds");
+    assert!(lines(&cluster) > 4, "a line on the PGs every two seconds");
     let kept = cluster.text(r#"{"prefix":"log last","num":10,"level":"debug"}"#);
     assert!(!kept.contains("pgmap"), "{kept}");
 }
