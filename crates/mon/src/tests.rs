@@ -8,6 +8,7 @@ mod commands;
 mod config;
 mod crush_places;
 mod crush_rules;
+mod device_classes;
 mod file_systems;
 mod health;
 mod json_keys;

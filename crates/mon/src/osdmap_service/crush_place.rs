@@ -1,6 +1,6 @@
-//! Where OSDs that start hang in the CRUSH map.
+//! Where OSDs that start hang in the CRUSH map, and their device classes.
 //!
-//! Authority: `OSD::update_crush_location`, `CrushLocation` (16.2).
+//! Authority: `OSD::update_crush_location`, `OSD::update_crush_device_class`, `CrushLocation` (16.2).
 
 use crush::{CrushMap, WEIGHT_ONE};
 use messages::MOSDBoot;
@@ -14,39 +14,40 @@ const TIB: f64 = (1u64 << 40) as f64;
 type Location = Vec<(String, String)>;
 
 impl Mon {
-    /// Hangs an OSD below the buckets in which it starts, unless operators look after its place
-    /// (`osd_crush_update_on_start`). One that was there before keeps its weight and its class; a new one weighs its
-    /// size in TiB.
+    /// Hangs an OSD below the buckets in which it starts, and gives it a device class if it has none, unless operators
+    /// look after these (`osd_crush_update_on_start`, `osd_class_update_on_start`).
     pub(super) fn place_in_crush(&mut self, wall: UTime, boot: &MOSDBoot) {
+        let host = boot.metadata.get("hostname").map_or("localhost", String::as_str);
+        let options = self.options_of_osd(boot.osd, host);
+        let is_on = |option| options.get(option).as_deref() != Some("false");
+        let mut crush = self.next.osdmap.crush.map().clone();
+        let is_moved = is_on("osd_crush_update_on_start") && self.move_osd(wall, boot, &options, &mut crush);
+        let is_classed = is_on("osd_class_update_on_start") && classify(boot, &mut crush);
+        if is_moved || is_classed {
+            self.change_crush(wall, crush);
+        }
+    }
+
+    /// Moves an OSD where it starts; false if it stays. One that was there before keeps its weight; a new one weighs
+    /// its size in TiB.
+    fn move_osd(&mut self, wall: UTime, boot: &MOSDBoot, options: &Settings, crush: &mut CrushMap) -> bool {
         let osd = boot.osd;
         let host = boot.metadata.get("hostname").map_or("localhost", String::as_str);
-        let options = self.options_of_osd(osd, host);
-        if options.get("osd_crush_update_on_start").as_deref() == Some("false") {
-            return;
-        }
         let set = options.get("crush_location").filter(|text| !text.is_empty());
         let Some(location) = set.map_or_else(|| Some(default_location(host)), |text| parse_location(&text))
         else {
             self.log_warn(wall, format!("osd.{osd} keeps its place: its crush_location cannot be read"));
-            return;
+            return false;
         };
-        let mut crush = self.next.osdmap.crush.map().clone();
-        if is_in(&crush, osd.0, &location) {
-            return;
+        if is_in(crush, osd.0, &location) {
+            return false;
         }
-        let known = crush.item_weight(osd.0);
-        let weight = known.unwrap_or_else(|| weight_of(boot));
-        let class = boot.metadata.get("default_device_class").map_or("ssd", String::as_str);
+        let weight = crush.item_weight(osd.0).unwrap_or_else(|| weight_of(boot));
         let placed = crush.place_device(osd.0, &format!("osd.{osd}"), weight, &location);
-        let placed = placed.and_then(|()| match known {
-            None => crush.set_device_class(osd.0, Some(class)),
-            Some(_) => Ok(()),
-        });
-        if let Err(error) = placed {
+        if let Err(error) = &placed {
             self.log_warn(wall, format!("osd.{osd} is not placed in the CRUSH map where it starts: {error}"));
-            return;
         }
-        self.change_crush(wall, crush);
+        placed.is_ok()
     }
 
     /// The options of an OSD: as it reported them, which it does before it boots, or as the database has them.
@@ -57,6 +58,14 @@ impl Mon {
             settings
         })
     }
+}
+
+/// Gives an OSD that has a place, and no device class, that of its device. False if nothing changed.
+fn classify(boot: &MOSDBoot, crush: &mut CrushMap) -> bool {
+    let id = boot.osd.0;
+    let class = boot.metadata.get("default_device_class").map_or("ssd", String::as_str);
+    let is_wanted = crush.parent_of(id).is_some() && crush.device_class(id).is_none();
+    is_wanted && crush.set_device_class(id, Some(class)).is_ok()
 }
 
 /// The size in TiB.
