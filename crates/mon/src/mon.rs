@@ -14,6 +14,7 @@ use crate::{
     ConnId, Effect, Effects, Event, LedgerContents, LedgerTxn, MonOptions, Revision,
     access::Right,
     commands,
+    config_service::{kept_key, key_without_section},
     health::DataSpace,
     ledger_keys,
     manager::{balancer::Balancer, progress::Progress, rbd_support::RbdSupport},
@@ -336,12 +337,17 @@ impl Mon {
 
     /// Changes a configuration key; those of the configuration database are options.
     pub(crate) fn put_config_key(&mut self, key: &str, data: Option<Bytes>) {
-        if ledger_keys::is_config(key) {
-            let text = data.map(|data| String::from_utf8_lossy(&data).into_owned());
-            self.put(key.to_owned(), text.and_then(|text| value(&text)));
-        } else {
+        if !ledger_keys::is_config(key) {
             self.put(ledger_keys::config_key(key), data);
+            return;
         }
+        let key = kept_key(key);
+        if let Some(other) = key_without_section(&key) {
+            // An older version may have written it.
+            self.put(other, None);
+        }
+        let text = data.map(|data| String::from_utf8_lossy(&data).into_owned());
+        self.put(key.into_owned(), text.and_then(|text| value(&text)));
     }
 
     /// Answers when all that was asked for so far is committed: at once when nothing is pending.

@@ -17,7 +17,7 @@ use types::{
 
 use crate::{
     LedgerContents,
-    config_service::split_key,
+    config_service::{kept_key, split_key},
     epoch_map::EpochMap,
     health::Mute,
     ledger_keys,
@@ -173,7 +173,7 @@ impl State {
                     None => section.remove(name),
                 };
                 config.retain(|_, section| !section.is_empty());
-                set(&mut self.config_keys, key.to_owned(), text.map(Bytes::from));
+                set(&mut self.config_keys, kept_key(key).into_owned(), text.map(Bytes::from));
             }
             ledger_keys::CONFIG_KEY => {
                 if let Some(id) = rest.strip_prefix(crash::FOLDER) {

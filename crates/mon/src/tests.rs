@@ -6,6 +6,7 @@ mod balancer;
 mod cluster;
 mod commands;
 mod config;
+mod config_keys;
 mod crush_places;
 mod crush_rules;
 mod device_classes;

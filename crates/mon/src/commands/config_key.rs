@@ -7,7 +7,7 @@ use serde_json::json;
 use types::Errno;
 
 use super::{Reply, Request, Row};
-use crate::ledger_keys;
+use crate::{config_service::kept_key, ledger_keys};
 
 /// `mon_config_key_max_entry_size`.
 const KEY_BYTES_MAX: usize = 64 << 10;
@@ -64,7 +64,7 @@ fn set(req: &mut Request<'_>) -> Reply {
 
 fn get(req: &mut Request<'_>) -> Reply {
     let key = req.args.text("key").unwrap_or_default();
-    match req.state().config_keys.get(&key) {
+    match req.state().config_keys.get(kept_key(&key).as_ref()) {
         Some(data) => Reply::text(data.clone()),
         None => Reply::fail(Errno::ENOENT, ""),
     }
@@ -72,7 +72,7 @@ fn get(req: &mut Request<'_>) -> Reply {
 
 fn exists(req: &mut Request<'_>) -> Reply {
     let key = req.args.text("key").unwrap_or_default();
-    match req.state().config_keys.contains_key(&key) {
+    match req.state().config_keys.contains_key(kept_key(&key).as_ref()) {
         true => Reply::done(format!("key '{key}' exists")),
         false => Reply::fail(Errno::ENOENT, format!("key '{key}' doesn't exist")),
     }
@@ -80,7 +80,7 @@ fn exists(req: &mut Request<'_>) -> Reply {
 
 fn rm(req: &mut Request<'_>) -> Reply {
     let key = req.args.text("key").unwrap_or_default();
-    if req.mon.next.config_keys.contains_key(&key) {
+    if req.mon.next.config_keys.contains_key(kept_key(&key).as_ref()) {
         req.mon.put_config_key(&key, None);
     }
     Reply::done("key deleted")

@@ -5,12 +5,12 @@
 mod history;
 mod target;
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use crush::CrushMap;
 use types::{EntityName, EntityType, OptionInfo, OsdMap, find_option};
 
-use crate::{Mon, state::Config};
+use crate::{Mon, ledger_keys, state::Config};
 
 pub(crate) use history::{Change, ChangeSet, changes_from, last_version, load as load_changes, versions};
 pub(crate) use target::Target;
@@ -163,6 +163,24 @@ pub(crate) fn split_key(key: &str) -> (&str, &str) {
         (None, Some(pair)) => pair,
         (None, None) => ("global", key),
     }
+}
+
+/// The key under which a configuration key is kept. An option without a section is one of `global`, and has that key
+/// only: with two, the last one that was set would be in force, and after a restart the last by name.
+pub(crate) fn kept_key(key: &str) -> Cow<'_, str> {
+    let option = key.strip_prefix(ledger_keys::CONFIG).and_then(|rest| rest.strip_prefix('/'));
+    match option.filter(|option| !option.contains('/')) {
+        Some(name) => Cow::Owned(format!("{}/global/{name}", ledger_keys::CONFIG)),
+        None => Cow::Borrowed(key),
+    }
+}
+
+/// The other key that an option of `global` may have.
+pub(crate) fn key_without_section(kept: &str) -> Option<String> {
+    let option = kept.strip_prefix(ledger_keys::CONFIG)?.strip_prefix("/global/")?;
+    let other = format!("{}/{option}", ledger_keys::CONFIG);
+    let is_another = kept_key(&other) == kept;
+    is_another.then_some(other)
 }
 
 #[cfg(test)]
