@@ -7,6 +7,7 @@ mod cluster;
 mod commands;
 mod config;
 mod config_keys;
+mod crush_clients;
 mod crush_places;
 mod crush_rules;
 mod device_classes;

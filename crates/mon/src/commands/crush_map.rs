@@ -4,7 +4,7 @@ use codec::Decode;
 use crush::{CrushMap, EditError, RuleForm};
 use types::{Errno, OsdId, OsdMap};
 
-use super::{Reply, Request, Row, crush_smoke::endless_rule, named::osd_id_arg};
+use super::{Reply, Request, Row, crush_smoke::endless_rule, named::osd_id_arg, osd_dump::min_compat_with};
 use crate::osdmap_service::{RuleMismatch, is_in, rule_mismatch};
 
 pub(super) const ROWS: &[Row] = &[
@@ -411,6 +411,19 @@ fn rule_rm(req: &mut Request<'_>) -> Reply {
     }
 }
 
+/// Refuses a CRUSH map that is not for the oldest clients that are to be served
+/// (`OSDMonitor::validate_crush_against_features`).
+pub(super) fn check_clients(map: &OsdMap, crush: &CrushMap) -> Result<(), Reply> {
+    let (needed, served) = (min_compat_with(map, crush), map.require_min_compat_client);
+    // 0: no release is required.
+    if served.0 == 0 || needed <= served {
+        return Ok(());
+    }
+    let why =
+        format!("new crush map requires client version {needed} but require_min_compat_client is {served}");
+    Err(Reply::fail(Errno::EINVAL, why))
+}
+
 /// A pool that this map would not place any more, and why (`OSDMap::validate_crush_rules`).
 fn why_not_placed(crush: &CrushMap, map: &OsdMap) -> Option<String> {
     let (id, pool, why) = map.pools.iter().find_map(|(id, pool)| {
@@ -448,6 +461,9 @@ fn setcrushmap(req: &mut Request<'_>) -> Reply {
     }
     if let Err(error) = crush.check_places() {
         return refused(&error);
+    }
+    if let Err(refusal) = check_clients(req.next_map(), &crush) {
+        return refusal;
     }
     if let Some(why) = why_not_placed(&crush, req.next_map()) {
         return Reply::fail(Errno::EINVAL, why);

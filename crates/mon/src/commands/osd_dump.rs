@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crush::CrushMap;
 use serde_json::{Value, json};
 use types::{Epoch, OsdId, OsdMap, OsdState, PRIMARY_AFFINITY_DEFAULT, Release, Uuid};
 
@@ -31,10 +32,15 @@ fn dump(req: &mut Request<'_>) -> Reply {
 
 /// The oldest clients that understand the map: what is in use decides.
 pub(super) fn min_compat_client(map: &OsdMap) -> Release {
-    if !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty() || !map.crush.map().choose_args.is_empty() {
+    min_compat_with(map, map.crush.map())
+}
+
+/// The same if the map had this CRUSH map.
+pub(super) fn min_compat_with(map: &OsdMap, crush: &CrushMap) -> Release {
+    if !map.pg_upmap.is_empty() || !map.pg_upmap_items.is_empty() || !crush.choose_args.is_empty() {
         return Release::LUMINOUS;
     }
-    minimum_version(map.crush.map())
+    minimum_version(crush)
 }
 
 /// Flags of CRUSH nodes or of device classes, by name.
