@@ -248,9 +248,13 @@ impl Osd {
                 self.hold_conn(waiting.conn, true, ctx);
             }
         }
+        // The maps of the other shards of this OSD are on their way from the control shard.
+        let comes_by_itself = waiting.from == Some(self.config.whoami);
         self.perf.delayed_for_map += 1;
         self.waiting.push_back(waiting);
-        self.want_maps(ctx);
+        if !comes_by_itself {
+            self.want_maps(ctx);
+        }
         true
     }
 

@@ -50,6 +50,19 @@ impl Osd {
         }
     }
 
+    /// A PG of another shard of this OSD speaks. It may have come to a map that this shard does not have yet.
+    pub(crate) fn on_own_peer(&mut self, message: Message, ctx: &mut Ctx<'_>) {
+        let me = self.config.whoami;
+        match pg_peer_target(&message) {
+            Some((_, epoch)) if epoch > self.map.epoch => {
+                let (conn, tid) = (ConnId::NONE, 0);
+                let waiting = Waiting { epoch, conn, tid, from: Some(me), message, permit: None };
+                self.wait_for_map(waiting, ctx);
+            }
+            Some(_) | None => self.pg_peer_message(me, message, ctx),
+        }
+    }
+
     /// What another OSD answers on the connection over which this one sends to it: that this OSD is behind, or dead by
     /// the map.
     pub(crate) fn on_answer_of_osd(&mut self, from: OsdId, message: Message, ctx: &mut Ctx<'_>) {

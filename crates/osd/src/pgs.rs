@@ -46,7 +46,8 @@ pub(crate) struct Pgs {
     effects: Vec<pg::Effect>,
     /// What PGs have told PGs of this shard, which has not heard it yet.
     own_messages: VecDeque<Message>,
-    is_delivering: bool,
+    /// PGs do not hear it now: a message is being delivered, or they walk into a map.
+    is_holding: bool,
     /// What PGs served that are not here any more.
     served_before: OpCounts,
     histograms_before: OpHistograms,
@@ -227,14 +228,28 @@ impl Osd {
     /// after the other: if each PG heard its message at once, within the call that told it, the stack would be as deep
     /// as the conversation is long.
     fn deliver_own_messages(&mut self, ctx: &mut Ctx<'_>) {
-        if self.pgs.own_messages.is_empty() || self.pgs.is_delivering {
+        if self.pgs.own_messages.is_empty() || self.pgs.is_holding {
             return;
         }
-        self.pgs.is_delivering = true;
+        self.pgs.is_holding = true;
         while let Some(message) = self.pgs.own_messages.pop_front() {
             self.pg_peer_message(self.config.whoami, message, ctx);
         }
-        self.pgs.is_delivering = false;
+        self.pgs.is_holding = false;
+    }
+
+    /// Delivers what has waited for PGs that are here now. What is left waits for PGs that are not.
+    fn deliver_early(&mut self, ctx: &mut Ctx<'_>) {
+        let Pgs { pgs, early, early_passed_on, .. } = &mut self.pgs;
+        let ops: Vec<_> = early.extract_if(.., |(_, _, op, _)| pgs.contains_key(&op.pgid)).collect();
+        let questions: Vec<_> =
+            early_passed_on.extract_if(.., |(_, question)| pgs.contains_key(&question.pgid)).collect();
+        for (conn, tid, op, permit) in ops {
+            self.pg_op(conn, tid, op, permit, ctx);
+        }
+        for (from, question) in questions {
+            self.pg_peer_message(from, Message::MPgProxyOp(question), ctx);
+        }
     }
 
     fn pg_effect(&mut self, pgid: PgId, effect: pg::Effect, ctx: &mut Ctx<'_>) {
@@ -322,13 +337,7 @@ impl Osd {
         let id = self.pgs.new_id(pgid);
         self.pgs.pgs.insert(pgid, Pg::absent(id, pgid, self.config.whoami));
         self.with_pg(pgid, ctx, |pg, pg_ctx| pg.begin(created, start, intervals, pg_ctx));
-        let early = std::mem::take(&mut self.pgs.early);
-        for (conn, tid, op, permit) in early {
-            self.pg_op(conn, tid, op, permit, ctx);
-        }
-        for (from, question) in std::mem::take(&mut self.pgs.early_passed_on) {
-            self.pg_peer_message(from, Message::MPgProxyOp(question), ctx);
-        }
+        self.deliver_early(ctx);
     }
 
     /// The monitor knows of no OSD that has these PGs.

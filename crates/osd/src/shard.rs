@@ -60,6 +60,9 @@ const NUMBER_BITS: u32 = 48;
 const LOCAL: u64 = 1 << (NUMBER_BITS - 1);
 
 impl ConnId {
+    /// No connection of any shard.
+    pub(crate) const NONE: ConnId = ConnId(0);
+
     /// The first connection of a shard; the next ones count on from it.
     pub fn first_of(shard: u16) -> ConnId {
         ConnId(u64::from(shard) << NUMBER_BITS | 1)

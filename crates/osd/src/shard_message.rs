@@ -215,7 +215,7 @@ impl Osd {
             ShardMessage::Send(conn, tid, message) => ctx.effects.push(Effect::Send(conn, tid, message)),
             ShardMessage::Close(conn) => self.close_conn(conn, ctx),
             ShardMessage::Hold(conn, hold) => self.hold_own_conn(from, conn, hold, ctx),
-            ShardMessage::OwnPeer(message) => self.pg_peer_message(self.config.whoami, message, ctx),
+            ShardMessage::OwnPeer(message) => self.on_own_peer(message, ctx),
             ShardMessage::Saturated(is_full) => self.admission.on_shard_full(from, is_full),
             ShardMessage::Report(report) => self.on_report(from, *report, ctx),
             ShardMessage::WantMaps(have) => self.on_want_maps(from, have, ctx),

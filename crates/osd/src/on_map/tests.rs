@@ -119,6 +119,22 @@ fn what_waited_at_the_wrong_shard_is_passed_on_though_its_connection_is_gone() {
     assert!(passed, "{effects:?}");
 }
 
+/// The control shard walks into a map before it hands the map on.
+#[test]
+fn what_a_pg_of_another_shard_says_by_a_newer_map_waits_for_that_map() {
+    let mut it = Connected::client();
+    it.osd.config.shard = Shard { index: 1, count: 2 };
+    let future = it.osd.map.epoch.next();
+    let effects = it.tell(Event::ShardMessage(0, ShardMessage::OwnPeer(clean(future))));
+    assert_eq!(it.waiting(), (1, 0));
+    // The map comes by itself.
+    let is_wish = |effect: &Effect| matches!(effect, Effect::ShardMessage(_, ShardMessage::WantMaps(_)));
+    assert!(!effects.iter().any(is_wish), "{effects:?}");
+    it.retry();
+    it.tell(Event::ShardMessage(0, ShardMessage::OwnPeer(clean(future))));
+    assert_eq!(it.waiting(), (0, 0));
+}
+
 #[test]
 fn a_client_too_far_ahead_is_shown_the_door() {
     let mut it = Connected::client();

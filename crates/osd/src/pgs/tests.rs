@@ -5,8 +5,8 @@ use codec::Decode;
 use messages::{MOSDMap, MPgClean, MPgPull, MPgQuery};
 use store::{MemStore, ObjectStore};
 use types::{
-    EntityAddr, EntityAddrVec, EntityNum, HObject, Incremental, Mutation, PgInterval, PoolId, SnapId, TxnOp,
-    UTime, Uuid,
+    EntityAddr, EntityAddrVec, EntityNum, HObject, Incremental, Mutation, PgInterval, PgPool, PoolId, SnapId,
+    TxnOp, UTime, Uuid,
 };
 
 use super::*;
@@ -97,7 +97,7 @@ fn what_pgs_here_tell_each_other_is_heard_when_the_call_has_ended() {
     // Else each answer would be heard inside of the call that asked.
     assert_eq!(osd.pgs.own_messages.len(), 1);
     osd.pg_event(pgid, Event::Tick, &mut ctx);
-    assert!(osd.pgs.own_messages.is_empty() && !osd.pgs.is_delivering);
+    assert!(osd.pgs.own_messages.is_empty() && !osd.pgs.is_holding);
 }
 
 #[test]
@@ -199,6 +199,76 @@ fn a_pg_is_not_made_by_what_does_not_know_its_past() {
     }
     // The question was answered.
     assert!(matches!(&effects[..], [Effect::SendOsd { osd, .. }, ..] if *osd == other));
+}
+
+/// What another PG of this OSD asks a PG by the newest map.
+fn question_to(osd: &Osd, pgid: PgId) -> Message {
+    let (epoch, asker) = (osd.map.epoch, PgId::new(PoolId(1), 0));
+    let (client, addr, path) = (EntityNum::client(4), EntityAddr::default(), Vec::new());
+    let op = MOSDOp { pgid, epoch, ..MOSDOp::default() };
+    MPgProxyOp { pgid, epoch, asker, id: 1, client, addr, tid: 1, path, op }.into()
+}
+
+/// True while the PG has such a question to answer.
+fn has_question(osd: &Osd, pgid: PgId) -> bool {
+    osd.pgs.get(pgid).unwrap().held().any(|(kind, _)| kind == "requests passed on")
+}
+
+#[test]
+fn what_pgs_ask_on_the_way_into_a_map_is_heard_by_those_that_the_map_splits() {
+    let (mut osd, pgid, _) = without_its_pg();
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let (me, epoch) = (osd.config.whoami, osd.map.epoch);
+    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, epoch, &mut ctx);
+    osd.pg_peer_message(me, question_to(&osd, pgid), &mut ctx);
+    assert!(has_question(&osd, pgid));
+    let pool = osd.map.pools.get_mut(&pgid.pool).unwrap();
+    let before = pool.pg_num;
+    pool.set_pg_num(2 * before);
+    let child = PgPool::children_of(pgid, before, 2 * before).next().unwrap();
+    osd.map.pg_temp.insert(child, vec![me]);
+    osd.map.epoch = osd.map.epoch.next();
+    // As if a PG that comes first had asked: the one what it had asked before, the other what is its own now.
+    for pgid in [pgid, child] {
+        let question = question_to(&osd, pgid);
+        osd.pgs.own_messages.push_back(question);
+    }
+    osd.advance_pgs(&mut ctx);
+    assert_eq!((has_question(&osd, pgid), has_question(&osd, child), osd.pgs.early_count()), (true, true, 0));
+}
+
+#[test]
+fn what_pgs_ask_on_the_way_into_a_map_is_heard_by_those_that_lead_by_it() {
+    let (mut osd, first, other) = without_its_pg();
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let (me, epoch) = (osd.config.whoami, osd.map.epoch);
+    let second = PgId::new(PoolId(first.pool.0 + 100), 0);
+    osd.map.pools.insert(second.pool, osd.map.pools[&first.pool].clone());
+    osd.map.pg_temp.insert(second, vec![other]);
+    for pgid in [first, second] {
+        osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, epoch, &mut ctx);
+    }
+    osd.map.pg_temp.insert(second, vec![me]);
+    osd.map.epoch = osd.map.epoch.next();
+    let question = question_to(&osd, second);
+    osd.pgs.own_messages.push_back(question);
+    osd.advance_pgs(&mut ctx);
+    assert!(has_question(&osd, second));
+}
+
+#[test]
+fn what_was_passed_on_and_waits_for_its_pg_ends_with_the_life_of_the_osd_that_sent_it() {
+    let (mut osd, pgid, other) = without_its_pg();
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    osd.pg_peer_message(other, question_to(&osd, pgid), &mut ctx);
+    for (up_from, kept) in [(osd.map.epoch, 1), (osd.map.epoch.next(), 0)] {
+        osd.map.osd_info[other.0 as usize].up_from = up_from;
+        osd.advance_pgs(&mut ctx);
+        assert_eq!(osd.pgs.early_count(), kept);
+    }
 }
 
 #[test]

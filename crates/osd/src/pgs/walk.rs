@@ -100,13 +100,18 @@ impl Osd {
         true
     }
 
-    /// Walks every PG into the newest map.
+    /// Walks every PG into the newest map. What PGs tell each other on the way is heard when all have come to that map:
+    /// one that has not may lead by the new map only, or have to be split, and would drop what it is asked.
     pub(crate) fn advance_pgs(&mut self, ctx: &mut Ctx<'_>) {
-        // Clients send their ops again to the new primary.
+        // Clients send their ops again to the new primary. So does another PG's primary what it passes on; and where
+        // that primary's life is over, its successor asks anew.
         let (map, me) = (&self.map, self.config.whoami);
         let is_ours = |pgid| map.pg_to_up_acting(pgid).acting_primary == me;
         self.pgs.early.retain(|(_, _, op, _)| is_ours(op.pgid));
-        self.pgs.early_passed_on.retain(|(_, question)| is_ours(question.pgid));
+        self.pgs.early_passed_on.retain(|(from, question)| {
+            is_ours(question.pgid) && map.is_up(*from) && map.up_from(*from) <= question.epoch
+        });
+        self.pgs.is_holding = true;
         for pgid in self.pgs.ids().collect::<Vec<_>>() {
             if self.merge_pg(pgid, ctx) {
                 continue;
@@ -115,5 +120,9 @@ impl Osd {
                 self.pg_event(pgid, Event::NewMap, ctx);
             }
         }
+        // Some may have come of splits.
+        self.deliver_early(ctx);
+        self.pgs.is_holding = false;
+        self.deliver_own_messages(ctx);
     }
 }
