@@ -52,7 +52,7 @@ impl Pg {
             if self.lease.is_laggy {
                 state = state.with(PgState::LAGGY);
             }
-            if self.trimming.is_some() {
+            if self.trimming.as_ref().is_some_and(|trimming| !trimming.is_held_back) {
                 state = state.with(PgState::SNAPTRIM);
             }
             state = state.with(self.scrubs.state());

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use types::{EVersion, HObject, IntervalSet, SnapId};
+use types::{EVersion, HObject, IntervalSet, MapFlags, SnapId};
 
 use crate::{
     Ctx, Pg,
@@ -34,12 +34,14 @@ pub(crate) struct Trimming {
     removed: IntervalSet,
     /// The last change that it made.
     last: EVersion,
+    /// An operator holds it back (`nosnaptrim`).
+    pub(crate) is_held_back: bool,
 }
 
 impl Trimming {
     fn of(removed: IntervalSet) -> Trimming {
         let (from, busy) = (Some(HObject::min()), BTreeSet::new());
-        Trimming { from, busy, removed, last: EVersion::ZERO }
+        Trimming { from, busy, removed, last: EVersion::ZERO, is_held_back: false }
     }
 
     /// The object is to be looked at once more: it is what it was before, with snapshots that the pass may have taken
@@ -63,7 +65,11 @@ impl Pg {
 
     /// Removes clones that only removed snapshots need, one object at a time.
     pub(crate) fn trim_snaps(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.is_clean || !self.is_serving() || self.is_waiting(IndexWait::Trim) {
+        let is_held_back = ctx.map.has_flag(MapFlags::NOSNAPTRIM);
+        if let Some(trimming) = &mut self.trimming {
+            trimming.is_held_back = is_held_back;
+        }
+        if is_held_back || !self.is_clean || !self.is_serving() || self.is_waiting(IndexWait::Trim) {
             return;
         }
         // A snapshot removed meanwhile waits for the next pass: this one is past some of its clones.

@@ -164,3 +164,20 @@ fn replicas_learn_what_is_purged_from_the_primary_and_from_the_map() {
     world.handle(Event::NewMap);
     assert!(world.pg.purged_snaps().contains(5) && world.pg.purged_snaps().contains(7));
 }
+
+#[test]
+fn an_operator_may_hold_trimming_back() {
+    let mut world = World::active();
+    (1..=120).for_each(|at| keep_clone_of(&mut world, at));
+    world.map.removed_snaps_queue.insert(world.pg.pgid.pool, snaps(5));
+    // Before the pass begins, and while it is under way.
+    for at_once in [64, 56] {
+        for (flags, count) in [(MapFlags::NOSNAPTRIM, 0), (MapFlags::default(), at_once)] {
+            world.map.flags = flags;
+            (0..2).for_each(|_| world.handle(Event::Tick));
+            assert_eq!(trimmed(&mut world), count);
+            assert_eq!(world.pg.state().has(PgState::SNAPTRIM), count > 0);
+        }
+        world.confirm_all();
+    }
+}
