@@ -114,7 +114,8 @@ impl Pg {
 
     /// Members that lack objects, and whether they are sent more than what ops wait for.
     fn push_targets(&self, map: &OsdMap) -> Vec<(OsdId, bool)> {
-        let (recovers, fills) = (!map.has_flag(MapFlags::NORECOVER), self.may_fill(map));
+        let recovers = !map.has_flag(MapFlags::NORECOVER);
+        let fills = recovers && self.may_fill(map);
         let acting = self.acting_others().map(|osd| (osd, recovers && toofull::may_recover(map, osd)));
         let targets = self.targets().map(|osd| (osd, fills && toofull::may_backfill(map, osd)));
         acting.chain(targets).filter(|(osd, _)| self.lacked_by([*osd].into_iter()) > 0).collect()

@@ -104,9 +104,12 @@ fn flags_hold_back_what_no_request_waits_for() {
         });
         pushes.collect::<Vec<_>>()
     };
-    for (flag, does_act) in
-        [(MapFlags::NORECOVER, true), (MapFlags::NOBACKFILL, false), (MapFlags::NOREBALANCE, false)]
-    {
+    for (flag, does_act) in [
+        (MapFlags::NORECOVER, true),
+        (MapFlags::NORECOVER, false),
+        (MapFlags::NOBACKFILL, false),
+        (MapFlags::NOREBALANCE, false),
+    ] {
         // A member that does not act is filled.
         world.pg.members.acting = world.pg.members.up.clone();
         world.pg.members.acting.retain(|osd| *osd != peer || does_act);
