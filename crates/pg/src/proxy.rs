@@ -86,8 +86,39 @@ struct Question {
     asked: Option<(Instant, Asked)>,
 }
 
+impl Question {
+    /// True if it was sent so lately that it need not be sent again unless the primary changed.
+    fn is_fresh(&self, now: Instant) -> bool {
+        self.asked.as_ref().is_some_and(|(at, _)| now < *at + ASK_AGAIN)
+    }
+
+    /// Sends it, as number `id` of `asker`'s, to this primary, unless it was sent there lately, or clients' requests of
+    /// its kind are held back.
+    fn send(&mut self, asker: PgId, id: u64, to: &Asked, ctx: &mut Ctx<'_>) {
+        let is_asked = self.is_fresh(ctx.now) && self.asked.as_ref().is_some_and(|(_, before)| before == to);
+        let primary = to.primary();
+        if is_asked || !primary.is_some() || is_paused(&self.op, &self.target, ctx) {
+            return;
+        }
+        self.asked = Some((ctx.now, to.clone()));
+        let (pgid, epoch) = (to.pgid, ctx.map.epoch);
+        let message = MPgProxyOp {
+            pgid,
+            epoch,
+            asker,
+            id,
+            client: self.client,
+            addr: self.addr,
+            tid: self.tid,
+            path: self.path.clone(),
+            op: MOSDOp { pgid, epoch, ..self.op.clone() },
+        };
+        ctx.effects.push(Effect::SendOsd(primary, message.into()));
+    }
+}
+
 /// The primary that a question was put to. If any of this has changed, the PG may have dropped the question.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) pgid: PgId,
     /// Number of PGs of its pool: a PG that splits begins anew.
@@ -100,15 +131,24 @@ pub(crate) struct Asked {
 impl Asked {
     /// The primary that a question about `target` is to be put to by this map; none without its pool.
     pub(crate) fn of(target: &HObject, map: &OsdMap) -> Option<Asked> {
-        let (_, pgid) = map.object_to_pg(target.pool, &target.nspace, &target.key, &target.oid)?;
+        pg_of(target, map).map(|pgid| Asked::of_pg(pgid, map))
+    }
+
+    /// The primary of this PG.
+    fn of_pg(pgid: PgId, map: &OsdMap) -> Asked {
         let placed = map.pg_to_up_acting(pgid);
-        let pg_num = map.pools.get(&target.pool).map_or(0, |pool| pool.pg_num);
-        Some(Asked { pgid, pg_num, up_from: map.up_from(placed.acting_primary), placed })
+        let pg_num = map.pools.get(&pgid.pool).map_or(0, |pool| pool.pg_num);
+        Asked { pgid, pg_num, up_from: map.up_from(placed.acting_primary), placed }
     }
 
     pub(crate) fn primary(&self) -> OsdId {
         self.placed.acting_primary
     }
+}
+
+/// The PG that has the object by this map; none without its pool.
+fn pg_of(target: &HObject, map: &OsdMap) -> Option<PgId> {
+    map.object_to_pg(target.pool, &target.nspace, &target.key, &target.oid).map(|(_, pgid)| pgid)
 }
 
 /// The questions that a PG asks, and those that it is asked.
@@ -118,6 +158,8 @@ pub(crate) struct Proxies {
     /// Questions of others that are not answered.
     open: BTreeSet<(OsdId, PgId, u64)>,
     count: u64,
+    /// The map by which all questions were put to those that lead.
+    asked_by: Epoch,
 }
 
 impl Proxies {
@@ -135,6 +177,13 @@ impl Proxies {
             }
         }
         requests
+    }
+
+    /// The number of the next question. Numbers begin with the epoch: before a restart they were counted from 1 as
+    /// well, and a late answer must match no new question.
+    fn next_id(&mut self, epoch: Epoch) -> u64 {
+        self.count += 1;
+        (u64::from(epoch.0) << 32) + self.count
     }
 
     /// Questions that are not answered, here and elsewhere.
@@ -255,11 +304,15 @@ impl Pg {
         version: EVersion,
         ctx: &mut Ctx<'_>,
     ) {
+        if targets.is_empty() {
+            return;
+        }
         for (index, target) in (0u64..).zip(targets) {
             // Named after the change, which is no other PG's.
             let client =
                 EntityNum { num: self.pgid.pool.0 << 32 | i64::from(self.pgid.seed), ..EntityNum::osd(0) };
-            let tid = version.version << 16 | index;
+            // An object's record names what its changes give back, and has no room for 2^24 names.
+            let tid = version.version << 24 | index;
             let op = MOSDOp {
                 flags: osd_flag::ONDISK | osd_flag::WRITE | osd_flag::IGNORE_CACHE | osd_flag::IGNORE_OVERLAY,
                 client_inc: version.epoch.0,
@@ -269,49 +322,45 @@ impl Pg {
                 ..addressed(MOSDOp::default(), &target)
             };
             let (purpose, addr, path) = (Purpose::Nobody, EntityAddr::default(), vec![source.clone()]);
-            self.put_question(Question { purpose, target, client, addr, tid, path, op, asked: None }, ctx);
+            let question = Question { purpose, target, client, addr, tid, path, op, asked: None };
+            let id = self.proxies.next_id(ctx.map.epoch);
+            self.proxies.questions.insert(id, question);
         }
-    }
-
-    fn put_question(&mut self, question: Question, ctx: &mut Ctx<'_>) {
-        self.proxies.count += 1;
-        // Ids begin with the epoch: before a restart they were counted from 1 as well, and a late answer must match no
-        // new question.
-        let id = (u64::from(ctx.map.epoch.0) << 32) + self.proxies.count;
-        self.proxies.questions.insert(id, question);
         self.ask_others(ctx);
     }
 
-    /// Sends, in order, the questions that were not sent yet, or not to the present primary, or too long ago.
+    fn put_question(&mut self, mut question: Question, ctx: &mut Ctx<'_>) {
+        let id = self.proxies.next_id(ctx.map.epoch);
+        let to = Asked::of(&question.target, ctx.map);
+        // By a new map earlier questions may have to be sent again, before this one.
+        let are_all_due = self.proxies.asked_by != ctx.map.epoch || to.is_none();
+        if let Some(to) = to.filter(|_| !are_all_due) {
+            question.send(self.pgid, id, &to, ctx);
+        }
+        self.proxies.questions.insert(id, question);
+        if are_all_due {
+            self.ask_others(ctx);
+        }
+    }
+
+    /// Sends, in order, the questions that were not sent yet, or not to the present primary, or too long ago. Many may
+    /// be about objects of the same PG, whose place is looked up once.
     pub(crate) fn ask_others(&mut self, ctx: &mut Ctx<'_>) {
         let mut without_pool = Vec::new();
+        let mut primaries: BTreeMap<PgId, Asked> = BTreeMap::new();
+        // While the map is the same, so are the primaries.
+        let is_new_map = std::mem::replace(&mut self.proxies.asked_by, ctx.map.epoch) != ctx.map.epoch;
         for (id, question) in &mut self.proxies.questions {
-            let target = &question.target;
-            let Some(asked) = Asked::of(target, ctx.map) else {
-                without_pool.push(*id);
-                continue;
-            };
-            let (pgid, primary) = (asked.pgid, asked.primary());
-            let is_asked = question
-                .asked
-                .as_ref()
-                .is_some_and(|(at, before)| ctx.now < *at + ASK_AGAIN && *before == asked);
-            if is_asked || !primary.is_some() || is_paused(&question.op, target, ctx) {
+            if !is_new_map && question.is_fresh(ctx.now) {
                 continue;
             }
-            question.asked = Some((ctx.now, asked));
-            let message = MPgProxyOp {
-                pgid,
-                epoch: ctx.map.epoch,
-                asker: self.pgid,
-                id: *id,
-                client: question.client,
-                addr: question.addr,
-                tid: question.tid,
-                path: question.path.clone(),
-                op: MOSDOp { pgid, epoch: ctx.map.epoch, ..question.op.clone() },
-            };
-            ctx.effects.push(Effect::SendOsd(primary, message.into()));
+            match pg_of(&question.target, ctx.map) {
+                Some(pgid) => {
+                    let to = primaries.entry(pgid).or_insert_with(|| Asked::of_pg(pgid, ctx.map));
+                    question.send(self.pgid, *id, to, ctx);
+                }
+                None => without_pool.push(*id),
+            }
         }
         for id in without_pool {
             let reply = MOSDOpReply { result: Errno::ENOENT.negated(), ..MOSDOpReply::default() };

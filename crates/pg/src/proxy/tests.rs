@@ -299,6 +299,7 @@ fn a_pg_that_splits_is_asked_again() {
     for _ in 0..8 {
         let pool = world.map.pools.get_mut(&target.pool).unwrap();
         pool.pg_num *= 2;
+        world.map.epoch = world.map.epoch.next();
         world.act(|pg, ctx| pg.ask_others(ctx));
         let again = asked(&mut world);
         assert_eq!(again.len(), 1);
@@ -359,4 +360,29 @@ fn what_is_passed_on_keeps_its_order_when_an_interval_begins_while_it_waits() {
     world.activate_all();
     let tids: Vec<u64> = world.replicated().iter().map(|entry| entry.reqid.tid).collect();
     assert_eq!(tids, [5, 6]);
+}
+
+#[test]
+fn by_a_new_map_earlier_questions_are_sent_again_before_a_new_one() {
+    let (mut world, target) = passing_on();
+    asked(&mut world);
+    world.map.epoch = world.map.epoch.next();
+    world.map.pools.get_mut(&target.pool).unwrap().pg_num *= 2;
+    ask(&mut world, 1, 6, write());
+    let tids: Vec<u64> = asked(&mut world).iter().map(|(_, question)| question.tid).collect();
+    assert_eq!(tids, [5, 6]);
+}
+
+#[test]
+fn references_are_given_back_under_a_name_each_however_many_they_are() {
+    let mut world = World::active();
+    let (source, target) = (world.object(1), target(&world));
+    let counts = [(1 << 16) + 1, 1];
+    for (version, count) in (4..).zip(counts) {
+        let version = world.version(version);
+        world.act(|pg, ctx| pg.give_back(&source, vec![target.clone(); count], version, ctx));
+    }
+    let asked = asked(&mut world);
+    let names: BTreeSet<_> = asked.iter().map(|(_, question)| question.tid).collect();
+    assert_eq!((asked.len(), names.len()), (counts[0] + counts[1], asked.len()));
 }
