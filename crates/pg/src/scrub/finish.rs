@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use types::PgTotals;
 
 use super::{Cause, ScrubRequest, Wanted, run::Run};
-use crate::{Ctx, Effect, Pg};
+use crate::{Ctx, Effect, Pg, index_wait::IndexWait};
 
 impl Pg {
     pub(super) fn finish_scrub(&mut self, ctx: &mut Ctx<'_>) {
@@ -75,6 +75,15 @@ impl Pg {
             self.scrubs.wanted = Some(Wanted { request, cause: Cause::AutoRepair });
         }
         ctx.effects.push(Effect::StatsChanged);
+    }
+
+    /// Ends the scrub under way though it has not seen all, and gives back its slots. One that was ordered begins anew
+    /// when it may; one that was due still is.
+    pub(super) fn put_off_scrub(&mut self, ctx: &mut Ctx<'_>) {
+        self.scrubs.wanted = self.scrubs.ordered();
+        (self.scrubs.run, self.scrubs.results) = (None, None);
+        self.let_go(IndexWait::Scrub, ctx);
+        self.release_slots(ctx);
     }
 
     /// What `ceph pg ID query` says of the scrub under way.

@@ -99,6 +99,14 @@ impl Scrubs {
         usize::from(self.wanted.is_some()) + usize::from(self.run.is_some()) + held
     }
 
+    /// What was ordered, and has not begun or is under way.
+    fn ordered(&self) -> Option<Wanted> {
+        self.wanted.or_else(|| {
+            let run = self.run.as_ref().filter(|run| run.cause != Cause::Due)?;
+            Some(Wanted { request: run.request, cause: run.cause })
+        })
+    }
+
     /// True while the PG is scrubbed from here.
     pub(crate) fn is_under_way(&self) -> bool {
         self.run.is_some()
@@ -132,11 +140,7 @@ impl Scrubs {
     /// one that leads again later would begin what nobody waits for any more.
     #[must_use]
     pub(crate) fn on_new_interval(&mut self, is_primary: bool) -> Vec<Token> {
-        let ordered = self.wanted.or_else(|| {
-            let run = self.run.as_ref().filter(|run| run.cause != Cause::Due)?;
-            Some(Wanted { request: run.request, cause: run.cause })
-        });
-        let (scan, wanted) = (self.scan.take(), ordered.filter(|_| is_primary));
+        let (scan, wanted) = (self.scan.take(), self.ordered().filter(|_| is_primary));
         *self = Scrubs { wanted, next_id: self.next_id, ..Scrubs::default() };
         scan.map_or_else(Vec::new, |scan| scan.held)
     }

@@ -181,11 +181,7 @@ impl ScrubPolicy {
         wall: UTime,
     ) -> Option<ScrubRequest> {
         let pool = map.pools.get(&pgid.pool)?;
-        let is_off = |of_map, of_pool| map.flags.has(of_map) || pool.flags.has(of_pool);
-        let (no_scrub, no_deep) = (
-            is_off(MapFlags::NOSCRUB, PoolFlags::NOSCRUB),
-            is_off(MapFlags::NODEEP_SCRUB, PoolFlags::NODEEP_SCRUB),
-        );
+        let (no_scrub, no_deep) = held_back(map, pool);
         let chance = Chance::of(pgid, history.last_scrub_stamp);
         let deep_age = wall.since(history.last_deep_scrub_stamp);
         let deep = interval(pool, "deep_scrub_interval").unwrap_or(self.deep_interval);
@@ -225,6 +221,12 @@ impl ScrubPolicy {
         let week_day = u64::from(wall.sec / DAY + 4) % 7;
         within(self.week_days, week_day % 7) && within(self.hours, u64::from(wall.sec % DAY / 3_600))
     }
+}
+
+/// Which scrubs flags of the cluster or of the pool hold back unless they are ordered: shallow ones, deep ones.
+pub(super) fn held_back(map: &OsdMap, pool: &PgPool) -> (bool, bool) {
+    let is_off = |of_map, of_pool| map.flags.has(of_map) || pool.flags.has(of_pool);
+    (is_off(MapFlags::NOSCRUB, PoolFlags::NOSCRUB), is_off(MapFlags::NODEEP_SCRUB, PoolFlags::NODEEP_SCRUB))
 }
 
 /// An interval that the pool sets for itself.

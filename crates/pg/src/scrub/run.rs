@@ -1,19 +1,27 @@
 //! The primary's side: chunk by chunk, what all copies have is asked for and compared.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use messages::{LogLevel, MOSDRepScrub, MOSDRepScrubMap};
-use types::{HObject, Instant, LogEntry, OsdId, ScrubObject, SnapId};
+use types::{HObject, Instant, LogEntry, OsdId, OsdMap, PgId, ScrubObject, SnapId};
 
 use super::{
     Cause, ScrubRequest, Wanted,
     compare::{self, Maps},
     listing::Results,
+    policy::held_back,
     scan::Scan,
     snapsets,
     verdict::Verdict,
 };
 use crate::{Ctx, Effect, Pg, exec::Delta, index_wait::IndexWait, pg::Phase};
+
+/// A scrub that has to wait so long for its PG to be clean is put off: the PG may not be before an operator gives up an
+/// unfound object, and other PGs wait for the scrub's slots. A bad copy that a client comes upon is replaced sooner.
+const UNCLEAN_MAX: Duration = Duration::from_secs(10);
 
 /// A scrub under way.
 #[derive(Debug)]
@@ -29,6 +37,8 @@ pub(crate) struct Run {
     pub(super) verdict: Verdict,
     /// The next chunk comes then (`osd_scrub_sleep`).
     rest_until: Instant,
+    /// The PG has not been clean since then.
+    unclean_since: Option<Instant>,
 }
 
 /// Objects looked at together, from where the run is.
@@ -58,6 +68,15 @@ impl Run {
         }
     }
 
+    /// True while flags hold it back.
+    fn is_held_back(&self, pgid: PgId, map: &OsdMap) -> bool {
+        let pool = map.pools.get(&pgid.pool).filter(|_| self.cause == Cause::Due);
+        pool.is_some_and(|pool| {
+            let (shallow, deep) = held_back(map, pool);
+            if self.request.is_deep { deep } else { shallow }
+        })
+    }
+
     /// Where the scrub is: from, to, and the OSDs that it waits for.
     pub(super) fn place(&self) -> (String, String, Vec<String>) {
         let end = self.chunk.as_ref().map_or(&self.at, |chunk| &chunk.end).to_string();
@@ -78,6 +97,7 @@ impl Run {
 /// What is to be done next.
 enum Next {
     Finish,
+    PutOff,
     Choose,
     Ask,
     GiveWay,
@@ -96,6 +116,7 @@ impl Pg {
             is_hindering: false,
             verdict: Verdict::default(),
             rest_until: ctx.now,
+            unclean_since: None,
         };
         let line = format!("{} {} starts", self.pgid, run.mode());
         ctx.effects.push(Effect::ClusterLog(LogLevel::DEBUG, line));
@@ -106,10 +127,14 @@ impl Pg {
 
     /// Goes on with the scrub under way, as far as it can: after each event.
     pub(crate) fn drive_scrub(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(run) = &mut self.scrubs.run {
+            run.unclean_since = if self.is_clean { None } else { run.unclean_since.or(Some(ctx.now)) };
+        }
         while self.scrubs.run.is_some() {
             match self.next_scrub_step(ctx) {
                 Next::Wait => return,
                 Next::Finish => return self.finish_scrub(ctx),
+                Next::PutOff => return self.put_off_scrub(ctx),
                 Next::Choose if self.choose_chunk(ctx) => {}
                 Next::Choose => return,
                 Next::Ask => self.ask_for_maps(ctx),
@@ -126,9 +151,12 @@ impl Pg {
             return Next::Wait;
         }
         match &run.chunk {
+            None if self.is_waiting(IndexWait::Scrub) => Next::Wait,
+            None if run.unclean_since.is_some_and(|since| ctx.now >= since + UNCLEAN_MAX) => Next::PutOff,
             // What is being recovered has copies that differ.
-            None if !self.is_clean || self.is_waiting(IndexWait::Scrub) => Next::Wait,
+            None if !self.is_clean => Next::Wait,
             None if run.at.is_max => Next::Finish,
+            None if run.is_held_back(self.pgid, ctx.map) => Next::PutOff,
             None if ctx.now < run.rest_until => Next::Wait,
             None => Next::Choose,
             Some(_) if run.is_hindering && run.preemptions < ctx.scrub.max_preemptions => Next::GiveWay,
@@ -270,141 +298,4 @@ impl Pg {
 }
 
 #[cfg(test)]
-mod tests {
-    use messages::{Message, OpCode, OpParams, OsdOp};
-    use types::EVersion;
-
-    use super::*;
-    use crate::{Event, scrub::verdict::BadCopies, test_world::World};
-
-    /// A repair has come to its end, and has found the first object bad on the primary and the first replica.
-    fn found_bad() -> World {
-        let mut world = World::active();
-        let request = ScrubRequest { is_deep: true, is_repair: true };
-        world.act(|pg, ctx| pg.begin_scrub(Wanted { request, cause: Cause::Ordered }, ctx));
-        let (object, version) = (world.object(1), world.version(1));
-        let inconsistent = [world.pg.me, world.peers[0]].into();
-        let run = world.pg.scrubs.run.as_mut().unwrap();
-        run.at = HObject::max();
-        run.verdict.bad.insert(object, BadCopies { inconsistent, version, ..BadCopies::default() });
-        world
-    }
-
-    #[test]
-    fn what_is_too_much_to_be_told_is_left_out_and_said() {
-        let mut world = World::active();
-        let request = ScrubRequest { is_deep: false, is_repair: true };
-        world.act(|pg, ctx| pg.begin_scrub(Wanted { request, cause: Cause::Ordered }, ctx));
-        world.handle(Event::Wake);
-        let asked = world.told().into_iter().find_map(|(_, message)| match message {
-            Message::MOSDRepScrub(question) => Some(question.id),
-            _ => None,
-        });
-        let (pgid, epoch, id, totals) =
-            (world.pg.pgid, world.map.epoch, asked.unwrap(), world.pg.info.totals);
-        for (peer, is_too_much) in world.peers.clone().into_iter().zip([true, false]) {
-            let objects = Vec::new();
-            world.say(peer, MOSDRepScrubMap { pgid, epoch, id, objects, is_too_much }.into());
-        }
-        assert!(!world.pg.scrubs.is_under_way());
-        let said = |effect: &Effect| match effect {
-            Effect::ClusterLog(LogLevel::ERROR, line) => Some(line.clone()),
-            _ => None,
-        };
-        let said: Vec<_> = world.effects.iter().filter_map(said).collect();
-        assert!(said.len() == 2 && said[0].contains("too much to be compared"), "{said:?}");
-        // Copies that were not seen are not reported as wrong, nor is what the PG is said to hold.
-        assert_eq!((world.pg.info.scrubs.shallow_errors, world.pg.info.totals), (1, totals));
-        assert!(world.missing().is_empty() && told_bad(&mut world).is_empty());
-    }
-
-    /// Which version of what the replicas were told to be bad there.
-    fn told_bad(world: &mut World) -> Vec<(Vec<OsdId>, HObject, EVersion)> {
-        let told = world.told().into_iter();
-        let bad = told.filter_map(|(osds, message)| match message {
-            Message::MPgBadCopy(bad) => Some((osds, bad.object, bad.version)),
-            _ => None,
-        });
-        bad.collect()
-    }
-
-    #[test]
-    fn a_bad_object_that_was_written_since_is_replaced_by_what_it_is_then() {
-        let mut world = found_bad();
-        world.write(1, 1);
-        assert!(!world.pg.scrubs.is_under_way());
-        let (object, version) = (world.object(1), world.version(4));
-        assert_eq!(world.missing(), [(object.clone(), 4)]);
-        assert_eq!(told_bad(&mut world), [(vec![world.peers[0]], object.clone(), version)]);
-        // The replica that has it sends it as it is.
-        world.push(world.peers[1], 1, 4);
-        assert_eq!((world.missing(), world.pg.unfound_count(), world.stored(1)), (vec![], 0, 4));
-        assert_eq!(world.pg.peer_missing[&world.peers[0]].get(&object), Some(&version));
-    }
-
-    #[test]
-    fn a_bad_object_that_was_deleted_since_is_lacking_nowhere() {
-        let mut world = found_bad();
-        world.ask(1, 1, vec![OsdOp { params: OpParams::default(), ..OsdOp::new(OpCode::DELETE) }]);
-        assert!(!world.pg.scrubs.is_under_way() && world.stored(1) == 0);
-        assert_eq!((world.missing(), told_bad(&mut world)), (vec![], vec![]));
-        assert!(world.pg.peer_missing.values().all(types::Missing::is_empty));
-    }
-
-    #[test]
-    fn a_repair_whose_bad_object_was_deleted_has_not_failed() {
-        let mut world = found_bad();
-        // Two copies of one object are one error: whether all are mended the next scrub tells.
-        world.pg.scrubs.run.as_mut().unwrap().verdict.deep_errors = 1;
-        world.ask(1, 1, vec![OsdOp { params: OpParams::default(), ..OsdOp::new(OpCode::DELETE) }]);
-        assert!(!world.pg.scrubs.is_under_way() && !world.pg.scrubs.has_failed);
-        assert!(
-            world.pg.scrubs.wanted.as_ref().is_some_and(|wanted| wanted.cause == Cause::CheckAfterRepair)
-        );
-    }
-
-    #[test]
-    fn what_was_ordered_stays_ordered_as_long_as_its_primary_leads() {
-        let mut world = World::active();
-        world.pg.on_scrub_request(ScrubRequest::default());
-        world.act(|pg, ctx| pg.start_interval(ctx));
-        assert!(world.pg.scrubs.wanted.is_some());
-        let others = world.peers.clone();
-        world.map.pg_temp.insert(world.pg.pgid, others);
-        world.map.epoch = world.map.epoch.next();
-        world.handle(Event::NewMap);
-        assert!(!world.pg.is_primary() && world.pg.scrubs.wanted.is_none());
-    }
-
-    #[test]
-    fn a_change_that_waits_for_another_pg_keeps_no_scrub_waiting() {
-        let mut world = World::active();
-        let (head, waiting) = (world.object(1), world.waiting(1, 9));
-        let load = world.act(|pg, _| pg.put_aside(&head, waiting));
-        let request = ScrubRequest::default();
-        world.act(|pg, ctx| pg.begin_scrub(Wanted { request, cause: Cause::Ordered }, ctx));
-        world.handle(Event::Wake);
-        let told = world.told();
-        assert!(told.iter().any(|(_, message)| matches!(message, Message::MOSDRepScrub(_))), "{told:?}");
-        // What the change waited for comes: now it waits for the chunk, which gives way.
-        world.act(|pg, ctx| pg.resume_with_answer(&head, load, 0, 0, ctx));
-        assert_eq!((world.replicated().len(), world.stored(1)), (0, 1));
-        world.handle(Event::Wake);
-        assert_eq!((world.replicated().len(), world.stored(1)), (1, 4));
-    }
-
-    #[test]
-    fn a_clone_of_a_bad_copy_is_replaced_too() {
-        let mut world = found_bad();
-        let (head, clone) = (world.object(1), world.object(1).with_snap(types::SnapId(5)));
-        let entries = [LogEntry { object: clone.clone(), ..world.entry(1, 4, 1) }, world.entry(1, 5, 1)];
-        let run = world.pg.scrubs.run.as_mut().unwrap();
-        entries.iter().for_each(|entry| run.verdict.on_change(entry));
-        let bad: Vec<_> =
-            run.verdict.bad.iter().map(|(object, bad)| (object.clone(), bad.version, bad.count())).collect();
-        let [of_clone, of_head] = entries.map(|entry| entry.version);
-        let mut expected = vec![(head, of_head, 2), (clone, of_clone, 2)];
-        expected.sort();
-        assert_eq!(bad, expected);
-    }
-}
+mod tests;
