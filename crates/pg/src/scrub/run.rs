@@ -279,7 +279,11 @@ impl Pg {
             for (level, line) in run.verdict.log.drain(..) {
                 ctx.effects.push(Effect::ClusterLog(level, line));
             }
-            if let Some(results) = &mut self.scrubs.results {
+            if run.request.is_repair {
+                // As in Ceph, what is being mended is not listed.
+                run.verdict.objects.clear();
+                run.verdict.snapsets.clear();
+            } else if let Some(results) = &mut self.scrubs.results {
                 results.take(&mut run.verdict);
             }
             self.release_chunk(true, ctx);

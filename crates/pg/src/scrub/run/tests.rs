@@ -1,10 +1,18 @@
 //! Scrubs that meet changes, recovery, flags and what was given up.
 
-use messages::{MOSDScrubReserve, Message, OpCode, OpParams, OsdOp, ScrubReserveStep};
+use codec::{Decode, Encode, Features};
+use messages::{MOSDOp, MOSDScrubReserve, Message, OpCode, OpParams, OsdOp, ScrubReserveStep};
 use types::{EVersion, MapFlags};
 
 use super::*;
-use crate::{Event, GiveUp, scrub::verdict::BadCopies, test_world::World};
+use crate::{
+    Event, GiveUp,
+    scrub::{
+        verdict::BadCopies,
+        wire::{ScrubLsArg, ScrubLsResult},
+    },
+    test_world::World,
+};
 
 /// A repair has come to its end, and has found the first object bad on the primary and the first replica.
 fn found_bad() -> World {
@@ -187,5 +195,32 @@ fn a_scrub_that_was_due_ends_when_a_flag_holds_it_back() {
         let scrubs = &world.pg.scrubs;
         assert_eq!((scrubs.is_under_way(), scrubs.is_ordered()), (goes_on, false), "{cause:?} {is_deep}");
         assert_eq!(world.pg.scrub_slots(), (usize::from(goes_on), 0));
+    }
+}
+
+/// How many results `rados list-inconsistent-obj` gets.
+fn listed(world: &World) -> usize {
+    let arg = ScrubLsArg { max_return: 99, ..ScrubLsArg::default() };
+    let step = OsdOp { data: arg.to_bytes(Features::PACIFIC), ..OsdOp::new(OpCode::SCRUBLS) };
+    let (result, ops) = world.pg.list_scrub_results(&MOSDOp { ops: vec![step], ..MOSDOp::default() });
+    assert_eq!(result, 0);
+    ScrubLsResult::from_bytes(ops[0].data.clone()).unwrap().values.len()
+}
+
+#[test]
+fn what_a_repair_finds_is_not_listed() {
+    for is_repair in [false, true] {
+        let mut world = World::active();
+        let request = ScrubRequest { is_deep: false, is_repair };
+        world.act(|pg, ctx| pg.begin_scrub(Wanted { request, cause: Cause::Ordered }, ctx));
+        world.handle(Event::Wake);
+        let (pgid, epoch, id) = (world.pg.pgid, world.map.epoch, world.pg.scrubs.next_id);
+        // The replicas have none of the objects.
+        for peer in world.peers.clone() {
+            let (objects, is_too_much) = (Vec::new(), false);
+            world.say(peer, MOSDRepScrubMap { pgid, epoch, id, objects, is_too_much }.into());
+        }
+        assert!(!world.pg.scrubs.is_under_way());
+        assert_eq!(listed(&world) == 0, is_repair);
     }
 }
