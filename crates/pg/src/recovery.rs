@@ -104,6 +104,11 @@ impl Recovery {
         self.bad.remove(object);
     }
 
+    /// No op waits for the object any more: no copy lacks it.
+    pub(crate) fn forget_urgent(&mut self, head: &HObject) {
+        self.urgent.remove(head);
+    }
+
     fn is_pulled_from(&self, object: &HObject, osd: OsdId) -> bool {
         self.pulling.get(object).is_some_and(|(source, _)| *source == osd)
     }
@@ -318,7 +323,7 @@ impl Pg {
         let head = object.head();
         self.stats.sum.objects_recovered += 1;
         if !self.is_degraded(&head) {
-            self.recovery.urgent.remove(&head);
+            self.recovery.forget_urgent(&head);
         }
         self.recover(ctx);
         self.run_object(&head, ctx);

@@ -369,8 +369,13 @@ impl Pg {
         self.unfound.remove(object);
         // What the PG held of the lost version is not known.
         self.recount = None;
+        self.scrubs.lose_count();
         let staged = Staged { txn, log: vec![entry], delta: Delta::default() };
-        self.submit_internal(&object.head(), staged, Vec::new(), ctx);
+        let head = object.head();
+        self.submit_internal(&head, staged, Vec::new(), ctx);
+        if !self.is_degraded(&head) {
+            self.recovery.forget_urgent(&head);
+        }
         ctx.effects.push(Effect::StatsChanged);
     }
 }

@@ -120,6 +120,13 @@ impl Scrubs {
         }
     }
 
+    /// An object changes by an amount that is not known, so the scrub under way cannot tell what the PG holds.
+    pub(crate) fn lose_count(&mut self) {
+        if let Some(run) = &mut self.run {
+            run.verdict.is_partial = true;
+        }
+    }
+
     /// The state's bits of it.
     pub(crate) fn state(&self) -> PgState {
         let mut state = PgState::default();

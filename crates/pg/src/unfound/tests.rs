@@ -383,3 +383,14 @@ fn an_interval_that_ends_before_all_is_given_up_says_so() {
         assert_eq!(warnings(&mut world), said);
     }
 }
+
+#[test]
+fn an_object_that_is_given_up_is_awaited_no_more() {
+    let mut world = World::active();
+    world.lose(3);
+    let awaited = |world: &World| world.pg.held().find(|(kind, _)| *kind == "recovery");
+    assert!(awaited(&world).is_some());
+    world.handle(Event::GiveUp(GiveUp::Delete));
+    world.confirm_all();
+    assert_eq!(awaited(&world), None);
+}

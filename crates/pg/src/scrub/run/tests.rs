@@ -2,7 +2,7 @@
 
 use codec::{Decode, Encode, Features};
 use messages::{MOSDOp, MOSDScrubReserve, Message, OpCode, OpParams, OsdOp, ScrubReserveStep};
-use types::{EVersion, MapFlags};
+use types::{EVersion, MapFlags, PgTotals};
 
 use super::*;
 use crate::{
@@ -223,4 +223,18 @@ fn what_a_repair_finds_is_not_listed() {
         assert!(!world.pg.scrubs.is_under_way());
         assert_eq!(listed(&world) == 0, is_repair);
     }
+}
+
+#[test]
+fn an_object_that_is_given_up_during_a_scrub_makes_no_count_of_it() {
+    let mut world = between_chunks(Cause::Ordered);
+    world.lose(3);
+    let run = world.pg.scrubs.run.as_mut().unwrap();
+    run.at = HObject::max();
+    run.verdict.totals = PgTotals { objects: 99, ..PgTotals::default() };
+    world.handle(Event::GiveUp(GiveUp::Delete));
+    world.confirm_all();
+    assert!(!world.pg.scrubs.is_under_way());
+    // It is counted anew.
+    assert!(world.pg.info.is_estimated && world.pg.info.totals.objects != 99);
 }
