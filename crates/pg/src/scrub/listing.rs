@@ -17,6 +17,10 @@ use crate::Pg;
 const RETURN_MAX: u64 = 1_024;
 /// Results kept of each kind: an operator who has more does not go through them one by one.
 const KEPT_MAX: usize = 16_384;
+/// Bytes of results kept of each kind, which an answer has no more of than that: a result has the xattrs of every copy
+/// and may be as long as a thousand usual ones. (Answers have no limit of their own in bytes: `rados` takes one with
+/// fewer results than it asked for as the last.)
+const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// An object's place among the results: clones first, by the digits of their ids, then by name.
 type Place = (String, Bytes, Bytes);
@@ -32,8 +36,25 @@ fn place_of(object: &HObject) -> Place {
 /// Results of one scrub, encoded.
 #[derive(Debug, Default)]
 pub(super) struct Results {
-    objects: BTreeMap<Place, Bytes>,
-    snapsets: BTreeMap<Place, Bytes>,
+    objects: Kept,
+    snapsets: Kept,
+}
+
+/// Results of one kind.
+#[derive(Debug, Default)]
+struct Kept {
+    by_place: BTreeMap<Place, Bytes>,
+    bytes: usize,
+}
+
+impl Kept {
+    fn take(&mut self, object: &HObject, result: Bytes) {
+        if self.by_place.len() < KEPT_MAX && self.bytes + result.len() <= KEPT_BYTES_MAX {
+            self.bytes += result.len();
+            let before = self.by_place.insert(place_of(object), result);
+            self.bytes -= before.map_or(0, |before| before.len());
+        }
+    }
 }
 
 impl Results {
@@ -41,14 +62,10 @@ impl Results {
     pub(super) fn take(&mut self, verdict: &mut Verdict) {
         let f = Features::PACIFIC;
         for found in verdict.objects.drain(..) {
-            if self.objects.len() < KEPT_MAX {
-                self.objects.insert(place_of(&found.object), found.to_bytes(f));
-            }
+            self.objects.take(&found.object, found.to_bytes(f));
         }
         for found in verdict.snapsets.drain(..) {
-            if self.snapsets.len() < KEPT_MAX {
-                self.snapsets.insert(place_of(&found.object), found.to_bytes(f));
-            }
+            self.snapsets.take(&found.object, found.to_bytes(f));
         }
     }
 
@@ -56,7 +73,7 @@ impl Results {
         let all = if arg.wants_snapsets == 0 { &self.objects } else { &self.snapsets };
         let after = place(&arg.after_name, &arg.after_nspace, arg.after_snap);
         let is_behind = |at: &Place| arg.after_name.is_empty() || *at > after;
-        let behind = all.iter().filter(|(at, _)| is_behind(at)).map(|(_, value)| value.clone());
+        let behind = all.by_place.iter().filter(|(at, _)| is_behind(at)).map(|(_, value)| value.clone());
         behind.take(arg.max_return.min(RETURN_MAX) as usize).collect()
     }
 }
@@ -89,5 +106,20 @@ impl Pg {
         }
         let results = self.scrubs.results.as_ref().ok_or(Errno::ENOENT)?;
         Ok(ScrubLsResult { interval, values: results.list(&arg) }.to_bytes(Features::PACIFIC))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_kept_as_far_as_there_is_room_for_them() {
+        let object = |at: usize| HObject { oid: format!("o{at}").into(), ..HObject::min() };
+        for (bytes, count) in [(KEPT_BYTES_MAX / 3, 3), (1, KEPT_MAX)] {
+            let (mut kept, result) = (Kept::default(), Bytes::from(vec![7; bytes]));
+            (0..=count).for_each(|at| kept.take(&object(at), result.clone()));
+            assert_eq!(kept.by_place.len(), count);
+        }
     }
 }
