@@ -8,6 +8,7 @@ use std::{
 };
 
 use bytes::{Buf, Bytes};
+use rustix::io::Errno;
 
 use crate::{
     backend::{
@@ -56,7 +57,7 @@ pub(crate) enum ReceiveKind {
     Stream,
     /// One, of what there is, into a buffer of [`HEAD_BYTES`].
     Head,
-    /// One, into the expected buffer.
+    /// Into the expected buffer, one after the other until it is full.
     Exact,
 }
 
@@ -65,6 +66,14 @@ pub(crate) struct Receiving {
     pub(crate) key: OpKey,
     pub(crate) kind: ReceiveKind,
     pub(crate) is_cancelled: bool,
+}
+
+impl Receiving {
+    /// True if the same receive is to be asked for again, with what is left of `buffer`: this one brought a part.
+    pub(crate) fn goes_on(&self, result: Result<u32, Errno>, buffer: &PageBuf) -> bool {
+        let has_part = result.is_ok_and(|count| count > 0) && !buffer.is_full();
+        self.kind == ReceiveKind::Exact && has_part && !self.is_cancelled
+    }
 }
 
 /// What has arrived, in the chunks in which it came.

@@ -202,14 +202,14 @@ fn run(owner: Owner, request: &mut Request, scratch: &mut [MaybeUninit<u8>]) -> 
             Err(error) => Outcome::Done(Err(error), None),
         },
         Request::Receive { socket } => receive(owner, *socket, scratch),
-        Request::ReceiveInto { socket, buffer, is_exact } => {
+        Request::ReceiveInto { socket, buffer } => {
             let result = rustix::net::recv(borrow(*socket), spare(buffer), RecvFlags::DONTWAIT);
             let result = result.map(|(_, count)| count);
-            let Ok(count @ 1..) = result else { return step(result) };
-            // SAFETY: received into the tail.
-            unsafe { buffer.advance(count) };
-            let is_done = buffer.is_full() || !*is_exact;
-            if is_done { Outcome::Done(Ok(count as u32), None) } else { Outcome::Again(None) }
+            if let Ok(count) = result {
+                // SAFETY: received into the tail.
+                unsafe { buffer.advance(count) };
+            }
+            step(result)
         }
         Request::Send { socket, batch, .. } => {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;

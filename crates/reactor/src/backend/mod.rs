@@ -49,14 +49,14 @@ pub(crate) enum Request {
     Receive {
         socket: RawFd,
     },
-    /// Receives into `buffer`: all that it takes if `is_exact`, less at the end of the stream or when cancelled.
+    /// Receives into `buffer` what there is, once there is something; zero bytes at the end of the stream.
     ReceiveInto {
         socket: RawFd,
         buffer: PageBuf,
-        is_exact: bool,
     },
-    /// Sends all of `batch`. Nobody waits for the end of one that `is_brief`, so that it may be told
-    /// with the next completion instead of causing one.
+    /// Sends `batch`, or as much of it as the socket takes. Nobody waits for the end of one that `is_brief`, so that it
+    /// may be told with the next completion instead of causing one. If that meets a full socket, it waits like any
+    /// other.
     Send {
         socket: RawFd,
         batch: Box<Batch>,

@@ -280,23 +280,27 @@ fn account(request: &mut Request, count: usize) {
     }
 }
 
+/// A brief send ends at once, and with MSG_WAITALL a short one counts as failed, so that the kernel tells of it.
+///
+/// No other request has MSG_WAITALL. One that goes on by itself after each part and is woken 128 times without an end
+/// goes to a kernel thread of its own, which blocks there for as long as the peer likes.
+const BRIEF_FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+
 /// The submission entry of `request`, with the addresses of its memory.
 fn entry(request: &mut Request) -> squeue::Entry {
-    const SEND_FLAGS: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
     match request {
         Request::Accept { socket } => opcode::AcceptMulti::new(Fd(*socket)).flags(libc::SOCK_CLOEXEC).build(),
         Request::Connect { socket, address } => {
             opcode::Connect::new(Fd(*socket), address.as_ptr().cast(), address.addr_len()).build()
         }
         Request::Receive { socket } => opcode::RecvMulti::new(Fd(*socket), BUFFER_GROUP).build(),
-        Request::ReceiveInto { socket, buffer, is_exact } => {
+        Request::ReceiveInto { socket, buffer } => {
             let bytes = buffer.remaining().min(TRANSFER_BYTES_MAX) as u32;
-            let flags = if *is_exact { libc::MSG_WAITALL } else { 0 };
-            opcode::Recv::new(Fd(*socket), buffer.tail(), bytes).flags(flags).build()
+            opcode::Recv::new(Fd(*socket), buffer.tail(), bytes).build()
         }
         Request::Send { socket, batch, is_brief } => {
-            let wait = if *is_brief { libc::MSG_DONTWAIT } else { 0 };
-            opcode::SendMsg::new(Fd(*socket), batch.header()).flags((SEND_FLAGS | wait) as u32).build()
+            let flags = libc::MSG_NOSIGNAL | if *is_brief { BRIEF_FLAGS } else { 0 };
+            opcode::SendMsg::new(Fd(*socket), batch.header()).flags(flags as u32).build()
         }
         Request::ReadSmall { fd, buffer, bytes } => {
             opcode::Read::new(Fd(*fd), buffer.as_mut_ptr(), *bytes).offset(u64::MAX).build()
@@ -368,7 +372,7 @@ mod tests {
             let (socket, _peer) = UnixStream::pair().unwrap();
             let pool = Arc::new(Pool::default());
             let (socket, buffer) = (socket.as_raw_fd(), pool.take(4096));
-            uring.submit(Owner::Wake, Request::ReceiveInto { socket, buffer, is_exact: true });
+            uring.submit(Owner::Wake, Request::ReceiveInto { socket, buffer });
             uring.poll(Some(Duration::ZERO), &mut Vec::new()).unwrap();
             if is_abandoned {
                 uring.abandon();

@@ -260,11 +260,9 @@ impl Reactor {
         let socket = connection.raw_fd();
         let request = match kind {
             ReceiveKind::Stream => Request::Receive { socket },
-            ReceiveKind::Head => {
-                Request::ReceiveInto { socket, buffer: self.pool.take(HEAD_BYTES), is_exact: false }
-            }
+            ReceiveKind::Head => Request::ReceiveInto { socket, buffer: self.pool.take(HEAD_BYTES) },
             ReceiveKind::Exact => match connection.take_buffer() {
-                Some(buffer) => Request::ReceiveInto { socket, buffer, is_exact: true },
+                Some(buffer) => Request::ReceiveInto { socket, buffer },
                 None => return,
             },
         };
@@ -353,15 +351,20 @@ impl Reactor {
             connection.arrived(bytes);
         }
         if let Some(request) = request {
-            connection.ops -= 1;
-            connection.receiving = None;
-            if let Request::ReceiveInto { buffer, is_exact, .. } = request {
-                if is_exact {
-                    connection.return_buffer(buffer);
-                } else {
-                    connection.arrived(buffer.freeze());
+            let receiving = connection.receiving.take();
+            if let Request::ReceiveInto { socket, buffer } = request {
+                match receiving {
+                    Some(receiving) if receiving.goes_on(result, &buffer) => {
+                        let request = Request::ReceiveInto { socket, buffer };
+                        let key = self.backend.submit(Owner::Receive(conn), request);
+                        connection.receiving = Some(Receiving { key, ..receiving });
+                        return;
+                    }
+                    Some(Receiving { kind: ReceiveKind::Exact, .. }) => connection.return_buffer(buffer),
+                    _ => connection.arrived(buffer.freeze()),
                 }
             }
+            connection.ops -= 1;
             match result {
                 Ok(0) if connection.end.is_none() => connection.end = Some(End::Eof),
                 Err(Errno::CANCELED | Errno::NOBUFS | Errno::INTR | Errno::AGAIN) | Ok(_) => {}
@@ -490,8 +493,11 @@ impl Reactor {
             // Fails when the peer has ended the connection: nothing to do then.
             let _ = shutdown(&connection.fd, Shutdown::Both);
         }
-        let keys = [connection.sending, connection.receiving.as_ref().map(|receiving| receiving.key)];
-        for key in keys.into_iter().flatten() {
+        let receiving = connection.receiving.as_mut().map(|receiving| {
+            receiving.is_cancelled = true;
+            receiving.key
+        });
+        for key in connection.sending.into_iter().chain(receiving) {
             self.backend.cancel(key);
         }
         self.forget_connection(conn);

@@ -5,6 +5,7 @@
 mod files;
 mod loops;
 mod network;
+mod slow_peers;
 
 use std::{io::Write, time::Duration};
 
