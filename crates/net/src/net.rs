@@ -11,7 +11,7 @@ use types::{EntityAddrVec, EntityType, OsdId};
 
 use self::{
     osd_sessions::OsdPeer,
-    pressure::{QUEUED_BYTES_HIGH, Queued},
+    pressure::{QUEUED_BYTES_HIGH, QUEUED_BYTES_LOW, Queued},
 };
 use crate::{Wire, WireEvent, handshakes::Handshakes};
 
@@ -353,8 +353,13 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 // The secret that a ticket is sealed with may be gone before the ticket expires.
                 self.wants_tickets |= is_refusal && matches!(purpose, Purpose::Osd(_) | Purpose::Outbound);
             }
-            // What was said last may still tell the peer why.
-            wire.close_when_sent(conn);
+            if matches!(reason, CloseReason::Auth(_) | CloseReason::Features(_)) {
+                // What was said last may tell the peer why.
+                wire.close_when_sent(conn);
+            } else {
+                // Answers that wait are counted no more: a peer must not be able to leave them behind.
+                wire.close(conn);
+            }
             self.drop_link(conn, wire, out);
         } else {
             let queued = wire.queued_bytes(conn);
@@ -526,13 +531,18 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         self.links.into_keys().for_each(|conn| wire.close(conn));
     }
 
-    /// Closes a connection that a peer dialed.
+    /// Closes a connection that a peer dialed; what waits to be sent is sent first, if it is little.
     pub fn close(&mut self, id: u64, wire: &mut impl Wire<Conn = C>) {
         if let Some(conn) = self.by_id.remove(&id) {
             if let Some(link) = self.links.remove(&conn) {
                 self.queued.forget(link.queued_bytes);
             }
-            wire.close_when_sent(conn);
+            // What waits is counted no more: much of it would be memory without a limit.
+            if wire.queued_bytes(conn) > QUEUED_BYTES_LOW {
+                wire.close(conn);
+            } else {
+                wire.close_when_sent(conn);
+            }
         }
     }
 }

@@ -90,6 +90,15 @@ fn who_does_not_take_its_answers_is_closed_and_that_is_told() {
     assert!(matches!(pair.told[1][..], [NetEvent::Closed(closed)] if closed == id), "{:?}", pair.told[1]);
 }
 
+#[test]
+fn a_stranger_that_is_told_nothing_is_closed_at_once() {
+    let mut pair = Pair::new(EntityType::OSD);
+    pair.event(1, WireEvent::Accepted(1, "127.0.0.1:50000".parse().unwrap()));
+    let noise = Bytes::from_static(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n");
+    pair.event(1, WireEvent::Received(1, noise, Vec::new()));
+    assert_eq!((&pair.ends[1].closed[..], &pair.ends[1].closed_when_sent[..]), (&[1][..], &[][..]));
+}
+
 const DIALER: OsdId = OsdId(1);
 
 /// An MOSDOp without anything.

@@ -24,6 +24,8 @@ pub(super) struct End {
     /// Nothing is taken from the peer.
     pub(super) is_paused: bool,
     pub(super) closed: Vec<u32>,
+    /// Those of them over which what waited was to be sent first.
+    pub(super) closed_when_sent: Vec<u32>,
 }
 
 impl Default for End {
@@ -36,6 +38,7 @@ impl Default for End {
             queued_on: BTreeMap::new(),
             is_paused: false,
             closed: Vec::new(),
+            closed_when_sent: Vec::new(),
         }
     }
 }
@@ -71,6 +74,7 @@ impl Wire for End {
     }
     fn close_when_sent(&mut self, conn: u32) {
         self.closed.push(conn);
+        self.closed_when_sent.push(conn);
     }
 }
 

@@ -214,3 +214,22 @@ fn what_waits_for_a_client_that_goes_is_counted_no_more() {
     pair.event(1, WireEvent::Closed(2));
     assert_eq!(pair.nets[1].queued.bytes, 6);
 }
+
+#[test]
+fn a_client_leaves_no_answers_behind_when_it_breaks_its_connection() {
+    let mut pair = answered(EntityType::CLIENT, QUEUED_BYTES_HIGH);
+    pair.event(1, WireEvent::Received(1, Bytes::from_static(&[0; 32]), Vec::new()));
+    assert!(matches!(pair.told[1][..], [NetEvent::Closed(_)]), "{:?}", pair.told[1]);
+    assert_eq!((&pair.ends[1].closed[..], &pair.ends[1].closed_when_sent[..]), (&[1][..], &[][..]));
+}
+
+#[test]
+fn a_connection_with_many_answers_is_not_kept_until_they_are_sent() {
+    for (queued, is_kept) in [(QUEUED_BYTES_LOW, true), (QUEUED_BYTES_LOW + 1, false)] {
+        let mut pair = answered(EntityType::CLIENT, queued);
+        let id = pair.nets[1].links[&1].id;
+        pair.nets[1].close(id, &mut pair.ends[1]);
+        assert_eq!(pair.ends[1].closed, [1]);
+        assert_eq!(pair.ends[1].closed_when_sent.len(), usize::from(is_kept));
+    }
+}

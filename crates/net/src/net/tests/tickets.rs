@@ -212,6 +212,8 @@ fn tickets_that_an_osd_refuses_are_replaced() {
         trio.pass(250);
     }
     assert!(!trio.is_open() && trio.own.end.dialed > 3, "refused, and dialed again");
+    assert!(!trio.osd.end.closed.is_empty());
+    assert_eq!(trio.osd.end.closed, trio.osd.end.closed_when_sent, "it is to hear that it is refused");
     assert_eq!(trio.answer(), 1, "asked for once, however often it was refused");
     trio.pass(250);
     assert!(trio.is_open());
