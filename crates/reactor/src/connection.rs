@@ -3,7 +3,7 @@
 
 use std::{
     collections::VecDeque,
-    io,
+    io, mem,
     os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
@@ -36,6 +36,14 @@ pub(crate) enum End {
     /// It failed.
     Error(io::Error),
 }
+
+/// Behind a send that waits, buffers are copied that are less than one of so many parts of what is queued: so few can
+/// wait that are small parts of much memory.
+const COPIED_PART: usize = 32;
+/// Below this size they are copied in any case.
+const COPIED_BYTES_MIN: usize = 64 << 10;
+/// From this size on they are not: mostly they have their memory to themselves.
+const COPIED_BYTES_MAX: usize = 1 << 20;
 
 /// A buffer from this size on is worth another system call, which keeps what follows it out of the provided buffers.
 const HEAD_FIRST_BYTES_MIN: usize = 256 << 10;
@@ -170,8 +178,26 @@ impl Connection {
         self.fd.as_raw_fd()
     }
 
-    /// Queues `bytes` to be sent.
-    pub(crate) fn queue(&mut self, bytes: Bytes) {
+    /// Queues `buffers` to be sent. Behind a send that waits for the peer, they stay for as long as the peer likes:
+    /// short ones, which may be small parts of much memory, are copied then.
+    pub(crate) fn queue(&mut self, buffers: impl IntoIterator<Item = Bytes>) {
+        if self.sending.is_none() {
+            return buffers.into_iter().for_each(|bytes| self.queue_one(bytes));
+        }
+        let limit = (self.queued_bytes / COPIED_PART).clamp(COPIED_BYTES_MIN, COPIED_BYTES_MAX);
+        let mut own = Vec::new();
+        for bytes in buffers {
+            if bytes.len() < limit {
+                own.extend_from_slice(&bytes);
+            } else {
+                self.queue_one(mem::take(&mut own).into());
+                self.queue_one(bytes);
+            }
+        }
+        self.queue_one(own.into());
+    }
+
+    fn queue_one(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.queued_bytes += bytes.len();
             self.queue.push_back(bytes);
@@ -288,6 +314,55 @@ impl Connection {
             // A stream drops what comes until the peer ends.
             Expect::Count(_) if self.follows_buffer && !self.close_when_sent => Some(ReceiveKind::Head),
             Expect::Count(_) => Some(ReceiveKind::Stream),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::slab::SlotId;
+
+    fn connection(is_sending: bool) -> Connection {
+        let (socket, _) = UnixStream::pair().expect("a pair of sockets");
+        let sending = is_sending.then_some(SlotId { index: 0, generation: 0 });
+        Connection { sending, ..Connection::new(socket.into(), true) }
+    }
+
+    /// The lengths of what is queued that is a part of `whole`, and of what has memory of its own.
+    fn queued(connection: &Connection, whole: &Bytes) -> (Vec<usize>, Vec<usize>) {
+        let lens = |is_part| {
+            let of_whole = |bytes: &&Bytes| whole.as_ptr_range().contains(&bytes.as_ptr()) == is_part;
+            connection.queue.iter().filter(of_whole).map(Bytes::len).collect()
+        };
+        (lens(true), lens(false))
+    }
+
+    #[test]
+    fn small_parts_of_much_memory_are_copied_behind_a_send_that_waits() {
+        let whole = Bytes::from((0..4 << 20).map(|at: u32| (at >> 8) as u8).collect::<Vec<_>>());
+        let parts = || [whole.slice(..100), whole.slice(100..65_635), whole.slice(65_635..131_171)];
+        let mut ready = connection(false);
+        ready.queue(parts());
+        assert_eq!(queued(&ready, &whole), (vec![100, 65_535, 65_536], vec![]));
+        let mut waiting = connection(true);
+        waiting.queue(parts().into_iter().chain([whole.slice(131_171..131_180)]));
+        assert_eq!(queued(&waiting, &whole), (vec![65_536], vec![65_635, 9]));
+        assert_eq!(waiting.queued_bytes, 131_180);
+        let sent: Vec<u8> = waiting.queue.iter().flatten().copied().collect();
+        assert!(sent == whole[..131_180]);
+    }
+
+    #[test]
+    fn no_more_parts_of_a_size_wait_than_are_bounded() {
+        let whole = Bytes::from(vec![7; 4 << 20]);
+        for (bytes, parts) in [(64 << 10, 32), (512 << 10, 32), (1 << 20, 64)] {
+            let mut waiting = connection(true);
+            (0..(64 << 20) / bytes).for_each(|_| waiting.queue([whole.slice(..bytes)]));
+            let count = queued(&waiting, &whole).0.len();
+            assert!(count <= parts + 1, "{count} of {bytes} bytes");
         }
     }
 }

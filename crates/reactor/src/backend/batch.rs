@@ -46,6 +46,14 @@ impl Batch {
         }
     }
 
+    /// Copies what is left into memory of its own: it has to wait for the peer, and its buffers may be small parts of
+    /// much memory.
+    pub(crate) fn detach(&mut self) {
+        let mut own = Vec::with_capacity(self.bytes);
+        self.buffers.drain(..).for_each(|buffer| own.extend_from_slice(&buffer));
+        self.buffers.push_back(own.into());
+    }
+
     /// Describes what is left; valid until the batch is touched or dropped.
     pub(crate) fn iovecs(&mut self) -> &[libc::iovec] {
         self.iovecs.clear();

@@ -5,7 +5,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
-    mem::MaybeUninit,
+    mem::{self, MaybeUninit},
     os::fd::{BorrowedFd, OwnedFd, RawFd},
     slice,
     time::Duration,
@@ -211,13 +211,16 @@ fn run(owner: Owner, request: &mut Request, scratch: &mut [MaybeUninit<u8>]) -> 
             }
             step(result)
         }
-        Request::Send { socket, batch, .. } => {
+        Request::Send { socket, batch, is_brief } => {
             let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
             let result =
                 rustix::net::sendmsg(borrow(*socket), &batch.slices(), &mut Default::default(), flags);
-            let Ok(count) = result else { return step(result) };
-            batch.advance(count);
-            Outcome::Done(Ok(count as u32), None)
+            match result {
+                Ok(count) => batch.advance(count),
+                Err(Errno::AGAIN) if mem::take(is_brief) => batch.detach(),
+                Err(_) => {}
+            }
+            step(result)
         }
         Request::ReadSmall { fd, buffer, bytes } => {
             let mut poll =

@@ -147,8 +147,9 @@ impl Uring {
     /// A brief send met a full socket: from here on it waits like any other.
     fn be_patient(&mut self, key: OpKey) {
         let Some((_, request)) = self.ops.get_mut(key) else { return };
-        if let Request::Send { is_brief, .. } = request {
+        if let Request::Send { is_brief, batch, .. } = request {
             *is_brief = false;
+            batch.detach();
         }
         let entry = entry(request).user_data(pack(key));
         self.push(&entry);

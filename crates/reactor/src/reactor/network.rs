@@ -103,7 +103,7 @@ impl Reactor {
         if connection.close_when_sent {
             return;
         }
-        buffers.into_iter().for_each(|bytes| connection.queue(bytes));
+        connection.queue(buffers);
         connection.is_congested |= connection.queued_bytes > Self::SEND_HIGH_BYTES;
         self.mark_dirty(conn);
     }
@@ -387,7 +387,7 @@ impl Reactor {
             self.forget_connection(conn);
             return;
         }
-        let Some(Request::Send { socket, batch, .. }) = completion.request else { return };
+        let Some(Request::Send { socket, mut batch, is_brief }) = completion.request else { return };
         let again = match completion.result {
             Ok(count) => {
                 connection.queued_bytes -= count as usize;
@@ -400,6 +400,10 @@ impl Reactor {
             }
         };
         if again {
+            // Now it has to wait. What is not brief is long, or was queued while another send waited.
+            if is_brief {
+                batch.detach();
+            }
             let request = Request::Send { socket, batch, is_brief: false };
             let key = self.backend.submit(Owner::Send(conn), request);
             connection.sending = Some(key);

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
+    sync::Arc,
     time::Duration,
 };
 
@@ -92,5 +93,46 @@ fn a_long_answer_that_is_taken_in_many_parts_takes_no_thread_of_the_kernel() {
             }
             assert!(taken == data);
         });
+    });
+}
+
+/// Much memory, and a sign that it is in use.
+struct Whole {
+    bytes: Vec<u8>,
+    _in_use: Arc<()>,
+}
+
+impl AsRef<[u8]> for Whole {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[test]
+fn what_waits_for_a_peer_keeps_no_memory_of_which_it_is_a_small_part() {
+    on_both(|config| {
+        let mut harness = Harness::new(config);
+        let (conn, mut peer) = dialed(&mut harness, connect_narrow);
+        let in_use = Arc::new(());
+        let whole = Bytes::from_owner(Whole { bytes: pattern(0, 1 << 20), _in_use: Arc::clone(&in_use) });
+        let mut sent = 0;
+        let mut waiting = 0;
+        // Once something waits, so does all that follows.
+        while waiting < 10 {
+            harness.reactor.send_vectored(conn, [whole.slice(..3000), whole.slice(3000..60_000)]);
+            sent += 60_000;
+            harness.reactor.poll(Some(Duration::from_millis(1)), &mut harness.events).unwrap();
+            waiting += usize::from(harness.reactor.queued_bytes(conn) > 0);
+        }
+        drop(whole);
+        assert_eq!(Arc::strong_count(&in_use), 1);
+        let reader = spawn("peer", None, move || {
+            let mut taken = vec![0; sent];
+            peer.read_exact(&mut taken).map(|()| taken)
+        })
+        .unwrap();
+        harness.until(|_| reader.is_finished());
+        let taken = reader.join().unwrap().unwrap();
+        assert!(taken.chunks(60_000).all(|part| part == pattern(0, 60_000)));
     });
 }
