@@ -392,8 +392,11 @@ impl Connection {
                 self.unacked_count += 1;
                 self.unacked_bytes += bytes;
                 let arrival = ctx.sessions.receive(cookie, seq);
-                if arrival == Arrival::New {
-                    self.in_seq = seq;
+                match arrival {
+                    Arrival::New => self.in_seq = seq,
+                    // It may have come over an older connection of the session after this one began.
+                    Arrival::Again => self.in_seq = self.in_seq.max(seq),
+                    Arrival::Gap => {}
                 }
                 arrival
             }

@@ -187,6 +187,25 @@ fn a_stream_is_acknowledged_now_and_then() {
     assert!(world.session.unacked_count() > 0);
 }
 
+/// The dialer heard of no acknowledgement over its old connection, and so sends it again over the new one.
+#[test]
+fn a_message_that_came_twice_is_acknowledged() {
+    let mut world = World::new(con_mode::CRC, 5);
+    world.dial();
+    world.settle();
+    world.push();
+    world.dial();
+    while !world.pair.ends[1].is_ready() {
+        world.pair.run_once(usize::from(!world.pair.wires[1].is_empty())).unwrap();
+    }
+    world.haunt();
+    world.settle();
+    assert_eq!((&world.delivered[..], world.session.unacked_count()), (&[0][..], 1));
+    world.acknowledge();
+    world.settle();
+    assert_eq!(world.session.unacked_count(), 0);
+}
+
 #[test]
 fn messages_that_are_taken_back_come_again() {
     let mut world = World::new(con_mode::CRC, 5);
