@@ -260,6 +260,7 @@ impl Connection {
     ) -> Result<(), CloseReason> {
         pieces.into_iter().for_each(|piece| self.reader.push(piece));
         if matches!(self.state, State::Banner) && !self.take_banner(out)? {
+            self.reader.wait();
             return Ok(());
         }
         loop {
@@ -272,6 +273,7 @@ impl Connection {
                 self.on_handshake(frame, ctx, out)?;
             }
         }
+        self.reader.wait();
         out.is_ack_due = self.unacked_count >= ACK_MESSAGES || self.unacked_bytes >= ACK_BYTES;
         Ok(())
     }

@@ -196,6 +196,10 @@ const COPIED_FRONT_BYTES_MAX: usize = 16 << 10;
 /// Frames with more bytes than this behind the preamble are received into one buffer.
 const LARGE_FRAME_BYTES: usize = 32 << 10;
 
+/// The part of a frame that is copied out of its receive buffer until the rest is there. A longer one is copied only
+/// once, with the rest.
+const RELEASED_BYTES_MAX: usize = 1 << 10;
+
 /// The part that is there of a large frame: the owner of the transport puts it and what follows into one
 /// buffer, and gives that to the connection instead.
 #[derive(Debug)]
@@ -268,6 +272,12 @@ impl FrameReader {
         let has_payload = !is_secure && payload_bytes > 0;
         let align_at = if has_payload { bytes - EPILOGUE_BYTES - payload_bytes } else { 0 };
         Some(PartialFrame { have: self.rope.take_all(), bytes, align_at })
+    }
+
+    /// To be called when there is no further whole frame. What is left of the received bytes waits for a peer that may
+    /// take long: a little must not keep a receive buffer that others need.
+    pub(crate) fn wait(&mut self) {
+        self.rope.detach(RELEASED_BYTES_MAX);
     }
 
     /// The next whole frame, and the bytes that it took on the wire (for the handshake's signature). A message that its

@@ -30,6 +30,15 @@ impl Rope {
         self.pieces.drain(..).collect()
     }
 
+    /// Copies what is there into memory of its own if it is no more than `bytes_max`.
+    pub(crate) fn detach(&mut self, bytes_max: usize) {
+        if (1..=bytes_max).contains(&self.bytes) {
+            traffic::copied(self.bytes);
+            let all = self.take_all().concat();
+            self.push(all.into());
+        }
+    }
+
     /// Appends the first `count` bytes, which are there, to `out` and leaves them here.
     pub(crate) fn append_to(&self, count: usize, out: &mut Vec<u8>) {
         let end = out.len() + count;

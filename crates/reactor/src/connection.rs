@@ -26,6 +26,9 @@ const BATCH_BYTES_MAX: usize = 8 << 20;
 /// leaving and entering the stream mode.
 pub(crate) const DIRECT_BYTES_MIN: usize = 32 << 10;
 
+/// What waits for more to arrive is copied out of its receive buffer if it is no more than this.
+const RELEASED_BYTES_MAX: usize = 1 << 10;
+
 /// How a connection is coming to its end.
 #[derive(Debug)]
 pub(crate) enum End {
@@ -240,7 +243,11 @@ impl Connection {
             // What had arrived before is in it.
             bytes.advance(buffer.fill_from(&bytes));
         }
-        self.inbox.push(bytes);
+        // The peer may take long to send the rest, and other connections need the receive buffer.
+        let has_to_wait =
+            matches!(self.expect, Expect::Count(count) if self.inbox.bytes + bytes.len() < count);
+        let is_copied = has_to_wait && bytes.len() <= RELEASED_BYTES_MAX;
+        self.inbox.push(if is_copied { Bytes::copy_from_slice(&bytes) } else { bytes });
     }
 
     /// Wants the next bytes as `expect` says, starting with what is in the inbox.
@@ -364,5 +371,25 @@ mod tests {
             let count = queued(&waiting, &whole).0.len();
             assert!(count <= parts + 1, "{count} of {bytes} bytes");
         }
+    }
+
+    #[test]
+    fn what_waits_for_more_keeps_no_receive_buffer_for_a_few_bytes() {
+        let received = Bytes::from(vec![7; 16 << 10]);
+        let mut connection = connection(false);
+        let is_shared = |connection: &Connection| {
+            let last = connection.inbox.chunks.back().expect("something has arrived");
+            received.as_ptr_range().contains(&last.as_ptr())
+        };
+        connection.set_expect(Expect::Count(6_000));
+        connection.arrived(received.slice(..1));
+        assert!(!is_shared(&connection));
+        connection.arrived(received.slice(1..2_000));
+        assert!(is_shared(&connection), "most of it may be needed");
+        connection.arrived(received.slice(2_000..5_999));
+        connection.arrived(received.slice(5_999..6_000));
+        assert!(is_shared(&connection), "nothing has to wait");
+        let (first, more) = connection.next_bytes().expect("all is there");
+        assert!([&[first][..], &more].concat().concat() == received[..6_000]);
     }
 }

@@ -172,3 +172,20 @@ fn an_epilogue_that_says_neither_is_refused() {
         (_, reader) = ends(false);
     }
 }
+
+/// As many peers as there are receive buffers may stop in the middle of a frame.
+#[test]
+fn a_frame_that_is_cut_early_keeps_no_receive_buffer() {
+    let (mut writer, _) = ends(false);
+    let wire = Bytes::from(encode(&mut writer, b"header", b"front", &[vec![0; 8000]]));
+    for (cut, is_kept) in [(1, false), (1056, false), (2000, true)] {
+        let (_, mut reader) = ends(false);
+        let received = Bytes::copy_from_slice(&wire[..cut]);
+        reader.push(received.clone());
+        assert!(reader.next(None).unwrap().is_none());
+        reader.wait();
+        assert_eq!(!received.is_unique(), is_kept, "{cut}");
+        reader.push(wire.slice(cut..));
+        assert_eq!(reader.next(None).unwrap().unwrap().segments[3], vec![0u8; 8000]);
+    }
+}
