@@ -138,11 +138,12 @@ impl ShardDaemon {
         }
     }
 
-    /// Gives a connection to the next shard in turn.
+    /// Gives a connection to the next shard in turn. It stays here if that shard does not keep up: what waits for room
+    /// in a queue has no limit, and strangers can connect as often as they like.
     fn hand_out(&mut self, conn: reactor::ConnId, peer: SocketAddr, reactor: &mut Reactor) {
         let to = self.next_shard;
         self.next_shard = (to + 1) % self.shard.count;
-        if to == self.shard.index {
+        if to == self.shard.index || !self.queues.keeps_up(to) {
             self.machine.on_wire(WireEvent::Accepted(conn, peer), &mut OnReactor(reactor));
         } else if let Some(socket) = reactor.take_socket(conn) {
             self.queues.send(to, ShardItem::Connection(socket, peer));

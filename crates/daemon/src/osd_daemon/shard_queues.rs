@@ -103,6 +103,11 @@ impl ShardQueues {
         self.senders.iter().flatten().any(Sender::is_behind)
     }
 
+    /// True while nothing for that shard waits for room.
+    pub(super) fn keeps_up(&self, shard: u16) -> bool {
+        !self.senders.get(usize::from(shard)).and_then(Option::as_ref).is_some_and(Sender::is_behind)
+    }
+
     /// Moves what the others have sent into `out`. True if there may be more.
     pub(super) fn receive(&mut self, out: &mut Vec<(u16, ShardItem)>) -> bool {
         let mut has_more = false;
@@ -113,5 +118,27 @@ impl ShardQueues {
             has_more |= out.len() - before == PER_TURN;
         }
         has_more
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use osd::ConnId;
+
+    use super::*;
+
+    #[test]
+    fn a_shard_keeps_up_until_its_queue_is_full() {
+        let wakers = [(); 3].map(|()| Waker::new().unwrap());
+        let mut queues = ShardQueues::between(&wakers);
+        let [own, slow, _] = &mut queues[..] else { panic!("one for each shard") };
+        let item = || ShardItem::Message(ShardMessage::Close(ConnId(1)));
+        (0..CAPACITY).for_each(|_| own.send(1, item()));
+        assert!(own.keeps_up(1));
+        own.send(1, item());
+        assert_eq!([0, 1, 2].map(|shard| own.keeps_up(shard)), [true, false, true]);
+        slow.receive(&mut Vec::new());
+        own.flush();
+        assert!(own.keeps_up(1) && !own.is_behind());
     }
 }
