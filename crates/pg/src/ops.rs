@@ -24,7 +24,7 @@ use self::queue::{InFlight, ObjectOps};
 use crate::{
     Client, Ctx, Permit, Pg,
     copy::{CopySlot, nothing},
-    exec::{self, Blocked, CopySource, Executed, OpContext, Staged},
+    exec::{self, Blocked, CopySource, Executed, OpContext, Staged, WatchChange},
     pg::Phase,
     scrub, watch,
 };
@@ -470,12 +470,13 @@ impl Pg {
         &mut self,
         head: &HObject,
         staged: Staged,
+        watch: Vec<WatchChange>,
         given_back: Vec<HObject>,
         ctx: &mut Ctx<'_>,
     ) {
         let (version, waiting) = self.replicate(staged, ctx);
         let (object, reqid) = (head.clone(), ReqId::default());
-        let (requests, watch, committed) = (Vec::new(), Vec::new(), Instant::default());
+        let (requests, committed) = (Vec::new(), Instant::default());
         let notifying = None;
         let change =
             InFlight { version, waiting, object, reqid, requests, watch, notifying, given_back, committed };
@@ -489,9 +490,13 @@ impl Pg {
         !self.scrubs.holds(head) && !is_change_loading
     }
 
-    /// True while a change of the object is in flight that does something to watches once it is durable.
-    pub(crate) fn is_changing_watches(&self, head: &HObject) -> bool {
-        self.ops.in_flight.iter().any(|change| change.object == *head && !change.watch.is_empty())
+    /// True while a change of the object is in flight that, once it is durable, ends this watch or does something else
+    /// to watches than to end others.
+    pub(crate) fn is_changing_watch(&self, head: &HObject, watcher: (u64, u64)) -> bool {
+        let ends_other =
+            |change: &WatchChange| matches!(change, WatchChange::Disconnect(other) if *other != watcher);
+        let changes = self.ops.in_flight.iter().filter(|change| change.object == *head);
+        changes.flat_map(|change| &change.watch).any(|change| !ends_other(change))
     }
 
     /// True when nothing is under way on the object.

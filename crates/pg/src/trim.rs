@@ -110,7 +110,7 @@ impl Pg {
             self.let_go(IndexWait::Trim, ctx);
             match step {
                 TrimStep::Change(head, staged, given_back) if room > 0 && self.may_change_unasked(&head) => {
-                    self.submit_internal(&head, *staged, given_back, ctx);
+                    self.submit_internal(&head, *staged, Vec::new(), given_back, ctx);
                     trimming.last = self.info.last_update;
                     room -= 1;
                 }
@@ -138,7 +138,7 @@ impl Pg {
             let (at, removed) = (self.next_version(ctx), &trimming.removed);
             match exec::trim_object(ctx.store, self.coll, &head, &|s| removed.contains(s.0), at) {
                 Ok(Some((staged, given_back))) => {
-                    self.submit_internal(&head, staged, given_back, ctx);
+                    self.submit_internal(&head, staged, Vec::new(), given_back, ctx);
                     trimming.last = self.info.last_update;
                     room -= 1;
                 }

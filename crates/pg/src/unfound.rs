@@ -372,7 +372,7 @@ impl Pg {
         self.scrubs.lose_count();
         let staged = Staged { txn, log: vec![entry], delta: Delta::default() };
         let head = object.head();
-        self.submit_internal(&head, staged, Vec::new(), ctx);
+        self.submit_internal(&head, staged, Vec::new(), Vec::new(), ctx);
         if !self.is_degraded(&head) {
             self.recovery.forget_urgent(&head);
         }

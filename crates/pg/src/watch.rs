@@ -217,6 +217,15 @@ impl Watches {
         self.complete(id, ctx);
     }
 
+    /// Watches are over that no client has ended.
+    pub(crate) fn end_all(&mut self, head: &HObject, changes: &[WatchChange], ctx: &mut Ctx<'_>) {
+        for change in changes {
+            if let WatchChange::Disconnect(watcher) = change {
+                self.end(*watcher, head, true, ctx);
+            }
+        }
+    }
+
     /// A watch is over; `is_told` if the client does not know yet.
     fn end(&mut self, watcher: WatcherKey, head: &HObject, is_told: bool, ctx: &mut Ctx<'_>) {
         let watch = self.watches.get_mut(head).and_then(|watches| watches.remove(&watcher));
@@ -290,7 +299,8 @@ impl Notify {
 }
 
 impl Pg {
-    /// Ends watches and notifications whose time is over.
+    /// Ends watches and notifications whose time is over. A watch is over once that is durable: a primary of a later
+    /// interval would know of it before.
     pub(crate) fn tick_watches(&mut self, ctx: &mut Ctx<'_>) {
         for id in self.watches.notifies.keys().copied().collect::<Vec<_>>() {
             self.watches.complete(id, ctx);
@@ -300,19 +310,21 @@ impl Pg {
         }
         for (head, watcher) in self.watches.expired(ctx) {
             // One that came back is not known here before its change is durable.
-            let comes_back = self.is_changing_watches(&head);
-            if comes_back || !self.may_change_unasked(&head) || self.is_degraded(&head) {
+            let is_changing = self.is_changing_watch(&head, watcher);
+            if is_changing || !self.may_change_unasked(&head) || self.is_degraded(&head) {
                 continue;
             }
             let at = self.next_version(ctx);
             match exec::remove_watcher(ctx.store, self.coll, &head, watcher, at) {
-                Ok(Some(staged)) => self.submit_internal(&head, staged, Vec::new(), ctx),
-                Ok(None) => {}
+                Ok(Some(staged)) => {
+                    let ends = vec![WatchChange::Disconnect(watcher)];
+                    self.submit_internal(&head, staged, ends, Vec::new(), ctx);
+                }
+                Ok(None) => self.watches.end(watcher, &head, true, ctx),
                 Err(missing) => {
                     return self.wait(IndexWait::Watches, vec![missing], ctx);
                 }
             }
-            self.watches.end(watcher, &head, true, ctx);
         }
         self.let_go(IndexWait::Watches, ctx);
     }

@@ -73,8 +73,11 @@ impl Pg {
             }
             self.give_back(&done.object, done.given_back, done.version, ctx);
             drop(done.notifying);
-            if let Some((client, is_abandoned)) = client {
-                self.change_watches(&done.object, (&client, is_abandoned), done.watch, ctx);
+            match client {
+                Some((client, is_abandoned)) => {
+                    self.change_watches(&done.object, (&client, is_abandoned), done.watch, ctx);
+                }
+                None => self.watches.end_all(&done.object, &done.watch, ctx),
             }
             if let Some(ops) = self.ops.objects.get_mut(&done.object) {
                 ops.in_flight -= 1;

@@ -115,6 +115,30 @@ fn a_client_loses_its_watches_with_the_map_that_blocklists_it() {
     assert_eq!(world.pg.watchers().count(), 0);
 }
 
+/// If the primary failed before, the next one would wait for the watcher: its client could come back, and has not heard
+/// of a notification that went well.
+#[test]
+fn a_watch_that_an_osd_ends_is_over_once_that_is_durable() {
+    let mut world = World::active();
+    ask(&mut world, 7, 1, vec![watch(WATCH)]);
+    let data = (1u32, 3_600u32, Bytes::new()).to_bytes(Features::default());
+    ask(&mut world, 8, 1, vec![OsdOp { data, ..OsdOp::new(OpCode::NOTIFY) }]);
+    heard(&mut world);
+    world.map.blocklist.insert(
+        EntityAddr { kind: types::AddrType::ANY, ..EntityAddr::default() },
+        types::UTime { sec: u32::MAX, nsec: 0 },
+    );
+    for _ in 0..2 {
+        world.map.epoch = world.map.epoch.next();
+        world.handle(Event::NewMap);
+        assert!(heard(&mut world).is_empty());
+        assert_eq!(world.pg.watchers().count(), 1);
+    }
+    world.confirm_all();
+    assert_eq!(heard(&mut world), [(7, "disconnect"), (8, "complete")]);
+    assert_eq!(world.pg.watchers().count(), 0);
+}
+
 #[test]
 fn a_change_that_was_put_aside_waits_for_copies_that_were_found_bad_meanwhile() {
     let mut world = World::active();
@@ -181,7 +205,9 @@ fn watchers_of_an_object_that_is_written_all_the_time_go_too() {
     world.write(1, 2);
     assert_eq!((world.replicated().len(), world.pg.watchers().count()), (2, 1));
     world.handle(Event::Tick);
-    assert_eq!((world.replicated().len(), world.pg.watchers().count()), (1, 0));
+    assert_eq!(world.replicated().len(), 1);
+    world.confirm_all();
+    assert_eq!(world.pg.watchers().count(), 0);
 }
 
 #[test]
@@ -240,6 +266,7 @@ fn a_watch_whose_session_ended_before_it_began_is_over_in_its_time() {
     world.now = world.now + std::time::Duration::from_secs(60);
     world.hear_all();
     world.handle(Event::Tick);
+    world.confirm_all();
     assert_eq!(world.pg.watchers().count(), 0);
 }
 
