@@ -19,6 +19,8 @@ pub struct Request {
     pub key: Bytes,
     /// The object's name.
     pub oid: Bytes,
+    /// Of a listing, which names no object: the hash whose PG is asked.
+    pub hash: Option<u32>,
     /// What to do, in this order.
     pub ops: Vec<OsdOp>,
     /// What to read: the head or a snapshot.
@@ -37,6 +39,7 @@ impl Request {
             nspace: Bytes::new(),
             key: Bytes::new(),
             oid: oid.into(),
+            hash: None,
             ops,
             snapid: SnapId::HEAD,
             snapc: SnapContext::default(),

@@ -51,7 +51,10 @@ fn choose(acting: &[OsdId], primary: OsdId, choice: Option<u64>) -> OsdId {
 
 /// Where the map says that a request goes; none without a pool or a primary.
 fn target_of(map: &OsdMap, request: &Request, choice: Option<u64>) -> Option<Target> {
-    let (hash, pg) = map.object_to_pg(request.pool, &request.nspace, &request.key, &request.oid)?;
+    let (hash, pg) = match request.hash {
+        Some(hash) => (hash, map.pools.get(&request.pool)?.pg_of_hash(request.pool, hash)),
+        None => map.object_to_pg(request.pool, &request.nspace, &request.key, &request.oid)?,
+    };
     let at = map.pg_to_up_acting(pg);
     let bits = HObject::split_bits(pg, map.pools.get(&pg.pool)?.pg_num);
     let is_served = at.acting_primary != OsdId::NONE;

@@ -103,6 +103,24 @@ impl Bench {
 }
 
 #[test]
+fn a_listing_goes_to_the_pg_of_its_hash() {
+    let map = Bench::new().map;
+    let (pool, pg_num) =
+        map.pools.iter().map(|(pool, its)| (*pool, its.pg_num)).max_by_key(|(_, pg_num)| *pg_num).unwrap();
+    assert!(pg_num > 1 && pg_num.is_power_of_two());
+    for hash in 0..2 * pg_num {
+        let mut b = Bench::new();
+        let request = Request::new(pool, Bytes::new(), vec![OsdOp::new(OpCode::PGNLS)]);
+        let request = Request { hash: Some(hash), ..request };
+        b.client.submit(b.now, UTime::new(9, 0), Token(1), request, &mut b.effects);
+        let [session] = b.dialed()[..] else { panic!("{:?}", b.effects) };
+        b.handle(Event::SessionOpened(session));
+        let (_, _, op) = &b.sent()[0];
+        assert_eq!((op.pgid.seed, op.hash), (hash % pg_num, hash));
+    }
+}
+
+#[test]
 fn a_request_dials_its_primary_and_goes_once_it_is_there() {
     let mut b = Bench::new();
     b.read(1, "a");
