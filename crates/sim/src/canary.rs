@@ -4,15 +4,19 @@
 use std::collections::BTreeMap;
 
 use codec::Payload;
-use messages::{MOSDRepOp, MOSDRepOpReply, Message, RawMessage};
+use messages::{MOSDRepOp, MOSDRepOpReply, Message, OpCode, OsdOp, RawMessage, WatchOpcode};
 use net::NetEvent;
 use osd::Effect;
 use rand::{Rng, rngs::StdRng};
 use shard::ShardMachine;
 use store::DeviceCommand;
-use types::{EntityName, Mutation, OsdId, TxnOp};
+use types::{EntityName, Errno, Mutation, OsdId, OsdState, TxnOp};
 
-use crate::network::{EndId, SimWire};
+use crate::{
+    listing,
+    network::{EndId, SimWire},
+    watching,
+};
 
 /// What all OSDs of a world do wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,16 @@ pub enum Canary {
     LateLie,
     /// An OSD trusts its leases for five times as long as the OSDs that gave them do.
     LongLease,
+    /// A client whose change is refused for want of room is told that it is done.
+    RefusedAsDone,
+    /// An OSD that was full says that it is so for ever.
+    FullForEver,
+    /// Now and then an object is left out of a page of a listing.
+    LostEntry,
+    /// A notification that some did not answer in time ends as if all had answered.
+    HiddenTimeout,
+    /// A watcher is told of each notification twice.
+    ToldTwice,
 }
 
 /// The connections on which a shard hears other OSDs.
@@ -69,7 +83,14 @@ impl Canary {
                     messages.iter().filter_map(|event| done_again(event, rng)).collect();
                 messages.extend(again);
             }
-            Canary::EarlyAck | Canary::LongLease | Canary::LateLie => {}
+            Canary::EarlyAck
+            | Canary::LongLease
+            | Canary::LateLie
+            | Canary::RefusedAsDone
+            | Canary::FullForEver
+            | Canary::LostEntry
+            | Canary::HiddenTimeout
+            | Canary::ToldTwice => {}
         }
     }
 
@@ -89,20 +110,60 @@ impl Canary {
 
     /// What was handled is about to be answered.
     pub(crate) fn spoil_effects(self, machine: &mut ShardMachine<EndId>, heard: &Heard) {
+        let is_full = machine.osd.map().state(machine.osd.whoami()).has(OsdState::FULL);
         let (messages, effects) = machine.under_way();
-        if self != Canary::EarlyAck {
-            return;
-        }
-        for effect in effects {
-            if let Effect::SendOsd { osd, message, .. } = effect
-                && let Some(conn) = heard.get(osd)
-                && let Ok(Message::MOSDRepOp(change)) = Message::decode(as_received(message))
-            {
-                let MOSDRepOp { pgid, epoch, version, .. } = *change;
-                messages.push(NetEvent::Received(*conn, 0, MOSDRepOpReply { pgid, epoch, version }.into()));
+        match self {
+            Canary::EarlyAck => messages.extend(effects.iter().filter_map(|effect| early_ack(effect, heard))),
+            Canary::ToldTwice => {
+                let again: Vec<Effect> = effects.iter().filter_map(told_again).collect();
+                effects.extend(again);
             }
+            Canary::FullForEver if !is_full => {}
+            Canary::RefusedAsDone | Canary::FullForEver | Canary::LostEntry | Canary::HiddenTimeout => {
+                effects.iter_mut().for_each(|effect| self.spoil_effect(effect));
+            }
+            Canary::LostWrite | Canary::DoneTwice | Canary::LateLie | Canary::LongLease => {}
         }
     }
+
+    fn spoil_effect(self, effect: &mut Effect) {
+        /// Of so many pages of listings, one lacks an object.
+        const PAGES: u64 = 16;
+        match (self, effect) {
+            (Canary::RefusedAsDone, Effect::Send(_, _, Message::MOSDOpReply(reply)))
+                if reply.result == Errno::ENOSPC.negated() =>
+            {
+                reply.result = 0;
+            }
+            (Canary::FullForEver, Effect::SendMon(Message::MPGStats(stats))) => stats.stat.kb_avail = 0,
+            (Canary::LostEntry, Effect::Send(_, tid, Message::MOSDOpReply(reply)))
+                if tid.is_multiple_of(PAGES) =>
+            {
+                let is_page = |op: &&mut OsdOp| op.code == OpCode::PGNLS;
+                reply.ops.iter_mut().filter(is_page).for_each(listing::lose_entry);
+            }
+            (Canary::HiddenTimeout, Effect::Send(_, _, Message::MWatchNotify(message))) => {
+                watching::hide_timeout(message);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The answer of a replica that has been sent a change and cannot have it yet.
+fn early_ack(effect: &Effect, heard: &Heard) -> Option<NetEvent> {
+    let Effect::SendOsd { osd, message, .. } = effect else { return None };
+    let conn = heard.get(osd)?;
+    let Ok(Message::MOSDRepOp(change)) = Message::decode(as_received(message)) else { return None };
+    let MOSDRepOp { pgid, epoch, version, .. } = *change;
+    Some(NetEvent::Received(*conn, 0, MOSDRepOpReply { pgid, epoch, version }.into()))
+}
+
+/// What a watcher is told.
+fn told_again(effect: &Effect) -> Option<Effect> {
+    let Effect::Send(conn, tid, Message::MWatchNotify(message)) = effect else { return None };
+    let is_notify = message.opcode == WatchOpcode::NOTIFY;
+    is_notify.then(|| Effect::Send(*conn, *tid, Message::MWatchNotify(message.clone())))
 }
 
 /// What is sent has its data in pieces.

@@ -41,6 +41,9 @@ impl World {
         if self.options.copies.is_some() {
             return self.strike_whole_devices(osd);
         }
+        if self.options.is_full && self.rng.random_bool(0.6) {
+            return self.crowd(osd);
+        }
         match self.rng.random_range(0..65) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
@@ -316,7 +319,7 @@ impl World {
     }
 
     /// An operator takes an OSD out, or in again.
-    fn toggle_in(&mut self, process: ProcessId) {
+    pub(crate) fn toggle_in(&mut self, process: ProcessId) {
         let id = process.0 - 1;
         self.is_out[id] = !self.is_out[id];
         let what = if self.is_out[id] { "out" } else { "in" };

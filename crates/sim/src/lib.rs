@@ -10,6 +10,9 @@
 //! - a record that one of several clients appends is there exactly once, and never disappears for anyone who has
 //!   seen it or had it acknowledged;
 //! - what several clients are told of changes that they make under conditions fits to one order;
+//! - what is refused for want of room is not done, and what waits for room is, once there is some;
+//! - a listing names what is there all the time, and nothing else that does not come or go meanwhile;
+//! - a notification reaches all that watch, or says which ones it does not reach;
 //! - everything ends: requests, peering, recovery;
 //! - a scrub finds only what rotted, and a repair mends it;
 //! - in the end nothing is held any more, and no copy is left where none is needed;
@@ -28,16 +31,19 @@
 //!
 //! Invariants: no IO, no clock, no randomness but the seed's.
 
+mod bulk;
 mod canary;
 mod change;
 mod check;
 mod client_process;
 mod clocks;
 mod conditional_objects;
+mod crowding;
 mod device_faults;
 mod faults;
 pub mod hostile;
 mod hung_device;
+mod listing;
 mod made_anew;
 mod model;
 mod mon_process;
@@ -54,6 +60,7 @@ mod shared;
 mod slot;
 mod slow_link;
 mod steady;
+mod watching;
 mod workload;
 mod world;
 

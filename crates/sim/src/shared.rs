@@ -7,7 +7,7 @@ use client::Response;
 use messages::{OpCode, OpParams, OsdOp};
 use types::Errno;
 
-use crate::conditional_objects::ConditionalObjects;
+use crate::{conditional_objects::ConditionalObjects, listing::Listed, watching::Watched};
 
 /// Bytes of a record.
 const RECORD_BYTES: usize = 16;
@@ -31,6 +31,10 @@ struct Shared {
 pub(crate) struct SharedObjects {
     appended: Vec<Shared>,
     pub(crate) conditional: ConditionalObjects,
+    pub(crate) listed: Listed,
+    pub(crate) watched: Watched,
+    /// What happened that does not happen in every world.
+    pub(crate) seen: BTreeSet<&'static str>,
 }
 
 /// A request under way.
@@ -51,7 +55,7 @@ pub(crate) enum InFlightOp {
 impl SharedObjects {
     pub(crate) fn new(count: usize) -> SharedObjects {
         let appended = (0..count).map(|_| Shared::default()).collect();
-        SharedObjects { appended, conditional: ConditionalObjects::default() }
+        SharedObjects { appended, ..SharedObjects::default() }
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -1,18 +1,24 @@
 //! What one client does: random requests on objects of its own and on shared ones.
 
+mod aside;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use client::{Request, Response};
 use messages::{OpCode, osd_flag};
 use rand::{Rng, rngs::StdRng};
-use types::{PoolId, SnapContext, SnapId, Token};
+use types::{Instant, PoolId, SnapContext, SnapId, Token};
 
 use crate::{
+    Options,
+    bulk::{self, Bulk},
     change::Source,
     conditional_objects,
+    listing::{self, Lister},
     model::{Expected, Model},
     shared::{self, SharedObjects},
+    watching::{self, Watcher},
 };
 
 const OWN_OBJECTS: usize = 6;
@@ -26,18 +32,36 @@ enum InFlightOp {
     Copy(usize, usize, Expected),
     Shared(shared::InFlightOp),
     Conditional(conditional_objects::InFlightOp),
+    Bulk(bulk::InFlightOp),
+    Listing(listing::InFlightOp),
+    Watching(watching::InFlightOp),
+}
+
+/// How things stand for a client that is about to begin a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Instant,
+    /// The pool has no room, as far as the client knows.
+    pub(crate) is_full: bool,
+    /// Nothing breaks any more.
+    pub(crate) is_calm: bool,
 }
 
 /// What one client does: random requests on objects of its own and on shared ones.
 pub(crate) struct Workload {
     client: u64,
-    pool: PoolId,
+    pub(crate) pool: PoolId,
     rng: StdRng,
     own: Vec<Model>,
     busy: BTreeSet<usize>,
     /// Reads of shared objects that any copy may answer, besides the client's other requests.
     probes: BTreeSet<Token>,
     in_flight: BTreeMap<Token, InFlightOp>,
+    /// Requests of what follows, besides the client's other requests.
+    aside: BTreeSet<Token>,
+    bulk: Option<Bulk>,
+    lister: Option<Lister>,
+    watcher: Option<Watcher>,
     next_token: u64,
     /// Requests in flight, at most.
     depth: usize,
@@ -51,6 +75,8 @@ enum Target {
     Shared(usize),
     Conditional,
     Claim,
+    Bulk(usize),
+    List,
 }
 
 impl Workload {
@@ -64,9 +90,24 @@ impl Workload {
             busy: BTreeSet::new(),
             probes: BTreeSet::new(),
             in_flight: BTreeMap::new(),
+            aside: BTreeSet::new(),
+            bulk: None,
+            lister: None,
+            watcher: None,
             next_token: 1,
             depth,
             final_reads: Vec::new(),
+        }
+    }
+
+    /// One of so many clients that also do what clients do in such a world.
+    pub(crate) fn with_options(self, options: &Options, clients: usize) -> Workload {
+        let client = self.client;
+        Workload {
+            bulk: options.is_full.then(|| Bulk::new(client, clients)),
+            lister: options.has_watchers.then(|| Lister::new(client)),
+            watcher: options.has_watchers.then(|| Watcher::new(client)),
+            ..self
         }
     }
 
@@ -91,12 +132,17 @@ impl Workload {
         let own =
             own.flat_map(|(at, model)| model.views().into_iter().map(move |snap| Target::Own(at, snap)));
         let shared = (0..shared.count()).map(Target::Shared);
-        self.final_reads = own.chain(shared).chain([Target::Conditional, Target::Claim]).collect();
+        let bulk = (0..self.bulk.as_ref().map_or(0, Bulk::count)).map(Target::Bulk);
+        let list = self.lister.iter().map(|_| Target::List);
+        let aside = bulk.chain(list);
+        self.final_reads =
+            own.chain(shared).chain([Target::Conditional, Target::Claim]).chain(aside).collect();
     }
 
     /// True when everything was read.
     pub(crate) fn is_finished(&self) -> bool {
-        self.final_reads.is_empty() && self.in_flight.is_empty()
+        let is_listing = self.lister.as_ref().is_some_and(Lister::is_listing);
+        self.final_reads.is_empty() && self.in_flight.is_empty() && !is_listing
     }
 
     /// The next of the reads at the end.
@@ -104,7 +150,12 @@ impl Workload {
         if self.in_flight.len() >= self.depth {
             return None;
         }
+        if self.lister.as_ref().is_some_and(Lister::is_listing) {
+            return self.next_page(shared);
+        }
         match self.final_reads.pop()? {
+            Target::Bulk(at) => self.read_bulk(at),
+            Target::List => self.next_page(shared),
             Target::Own(at, snap) => Some(self.own_read(at, snap)),
             Target::Shared(object) => {
                 let (ops, in_flight) = shared.read(object);
@@ -122,11 +173,14 @@ impl Workload {
     }
 
     /// The next random request, if one more may be in flight.
-    pub(crate) fn next(&mut self, shared: &mut SharedObjects) -> Option<(Token, Request)> {
+    pub(crate) fn next(&mut self, moment: Moment, shared: &mut SharedObjects) -> Option<(Token, Request)> {
+        if let Some(next) = self.next_aside(moment, shared) {
+            return Some(next);
+        }
         if self.rng.random_bool(0.3) && self.probes.len() < PROBES_MAX {
             return Some(self.probe(shared));
         }
-        if self.in_flight.len() - self.probes.len() >= self.depth {
+        if self.in_flight.len() - self.probes.len() - self.aside.len() >= self.depth {
             return None;
         }
         if self.rng.random_bool(0.25) {
@@ -208,7 +262,11 @@ impl Workload {
         let (snapid, snapc) = match &in_flight {
             InFlightOp::Own(at, snap, _) => (*snap, self.own[*at].snapc()),
             InFlightOp::Copy(at, ..) => (SnapId::HEAD, self.own[*at].snapc()),
-            InFlightOp::Shared(_) | InFlightOp::Conditional(_) => (SnapId::HEAD, SnapContext::default()),
+            InFlightOp::Shared(_)
+            | InFlightOp::Conditional(_)
+            | InFlightOp::Bulk(_)
+            | InFlightOp::Listing(_)
+            | InFlightOp::Watching(_) => (SnapId::HEAD, SnapContext::default()),
         };
         let codes: Vec<_> = ops.iter().map(|op| op.code.name()).collect();
         // Many reads may be answered by any copy. The class calls here write, whether their flags say so or not.
@@ -233,6 +291,7 @@ impl Workload {
     ) -> Result<(), String> {
         tracing::debug!(client = self.client, token = token.0, result = response.result, "ended");
         self.probes.remove(&token);
+        self.aside.remove(&token);
         let in_flight = self.in_flight.remove(&token);
         let in_flight = match in_flight {
             Some(InFlightOp::Copy(at, from, expected)) => {
@@ -252,6 +311,9 @@ impl Workload {
             }
             Some(InFlightOp::Shared(in_flight)) => shared.done(in_flight, response),
             Some(InFlightOp::Conditional(in_flight)) => shared.conditional.done(in_flight, response),
+            Some(InFlightOp::Bulk(in_flight)) => self.bulk_done(in_flight, response, shared),
+            Some(InFlightOp::Listing(in_flight)) => self.listing_done(in_flight, response, shared),
+            Some(InFlightOp::Watching(in_flight)) => self.watching_done(in_flight, response, shared),
             Some(InFlightOp::Copy(..)) | None => Err("a request ended twice".to_owned()),
         }
     }

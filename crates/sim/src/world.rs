@@ -1,6 +1,7 @@
 //! The world: processes, network, clients, and the loop in which things happen.
 
 mod options;
+mod phases;
 mod state;
 
 use std::{
@@ -21,11 +22,13 @@ use types::{EntityAddr, EntityAddrVec, EntityName, KeyType, OsdId, PoolId, SnapI
 
 pub(crate) use options::Scale;
 pub use options::{Options, Report};
+use phases::Phase;
 
 use crate::{
     canary::Canary,
     client_process::ClientProcess,
     clocks::Clock,
+    crowding::{BACKFILLFULL, FULL, NEARFULL},
     device_faults::Loss,
     made_anew::MadeAnew,
     model::SNAP_LAST,
@@ -46,17 +49,9 @@ const SLOW_PPM: i64 = -800_000;
 const SHARED_OBJECTS: usize = 3;
 pub(crate) const POOL: &str = "sim";
 /// How long the world waits for something, in virtual time, before it gives up.
-const PATIENCE: Duration = Duration::from_secs(900);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
 /// How many events may happen within [`PATIENCE`]: more means that the world goes round in circles.
 const EVENTS_MAX: u64 = 3_000_000;
-
-/// What clients do at present.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Idle,
-    Working,
-    Reading,
-}
 
 /// See the crate's page.
 pub struct World {
@@ -106,6 +101,7 @@ impl World {
             events: world.events,
             requests,
             replica_answers: world.clients.iter().map(|client| client.replica_answers()).sum(),
+            seen: world.shared.seen,
             elapsed: Duration::from_nanos(world.schedule.now().0),
             fingerprint: world.hasher.finish(),
             story: world.story,
@@ -116,13 +112,14 @@ impl World {
         let mut rng = StdRng::seed_from_u64(options.seed);
         let osds = [3, 3, 3, 4, 5][rng.random_range(0..5)];
         // The OSDs that PGs move to are others.
-        let osds = if options.copies.is_some() { osds.max(4) } else { osds };
+        let osds = if options.copies.is_some() || options.is_full { osds.max(4) } else { osds };
         let shards = [1, 1, 2, 2, 4][rng.random_range(0..5)];
         let store = small_store(&mut rng);
         let pg_num = if options.is_resized { rng.random_range(4..17) } else { rng.random_range(1..7) };
         let (journal_devices, index_devices) = (rng.random_range(0..8), rng.random_range(0..8));
         let scale = Scale { journal_devices, index_devices, ..Scale::new(osds, store, pg_num) };
         let scale = Scale { shards, is_busy: true, ..scale };
+        let scale = if options.is_full { scale.small() } else { scale };
         let mut clocks: Vec<Clock> = (0..=osds).map(|_| Clock::random(&mut rng)).collect();
         if options.canary == Some(Canary::LongLease) {
             clocks[1] = clocks[1].drifting(SLOW_PPM);
@@ -167,13 +164,15 @@ impl World {
         let pool = self.set_up()?;
         for client in 0..self.clients.len() {
             let rng = StdRng::from_rng(&mut self.rng);
-            self.workloads.push(Workload::new(client as u64 + 1, pool, rng));
+            let workload = Workload::new(client as u64 + 1, pool, rng);
+            self.workloads.push(workload.with_options(&self.options, self.clients.len()));
             self.schedule.after(Duration::ZERO, self.client_process(client), Scheduled::Work);
         }
         self.make_snaps(pool)?;
         self.phase = Phase::Working;
         let (span, faults) = match &self.options {
             Options { copies: Some(_), .. } => (20..90, 4..12),
+            Options { is_full: true, .. } => (40..100, 2..8),
             Options { is_resized: true, .. } => (20..120, 1..6),
             _ => (5..60, 1..6),
         };
@@ -191,10 +190,13 @@ impl World {
         self.pass(working)?;
         self.note("everything is mended".to_owned());
         self.mend();
-        self.phase = Phase::Idle;
+        self.phase = if self.options.is_full { Phase::MakingRoom } else { Phase::Idle };
         self.give_up_unfound()?;
         self.until("requests to end", |w| w.workloads.iter().all(|work| work.in_flight() == 0))?;
         self.until("all PGs to be clean", World::is_clean)?;
+        if self.options.has_watchers {
+            self.watch_calmly()?;
+        }
         for work in &mut self.workloads {
             work.finish(&self.shared);
         }
@@ -249,6 +251,9 @@ impl World {
         self.command(format!(r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":{pg_num}{size}}}"#));
         let pool_of = |client: &ClientProcess| Some(client.map()?.pool_by_name(POOL)?.0);
         self.until("the pool", move |w| w.clients.iter().all(|client| pool_of(client).is_some()))?;
+        if self.options.is_full {
+            self.set_ratios([NEARFULL, BACKFILLFULL, FULL]);
+        }
         self.clients.first().and_then(pool_of).ok_or("there is no client".to_owned())
     }
 
@@ -289,6 +294,11 @@ impl World {
         let ms = self.schedule.now().0 / 1_000_000;
         tracing::info!(ms, "{what}");
         self.story.push(format!("{}.{:03} s: {what}", ms / 1_000, ms % 1_000));
+    }
+
+    /// Remembers what happened that does not happen in every world.
+    pub(crate) fn saw(&mut self, what: impl IntoIterator<Item = &'static str>) {
+        self.shared.seen.extend(what);
     }
 
     pub(crate) fn end(&mut self, who: ProcessId, end: End) {
@@ -361,6 +371,9 @@ impl World {
         for id in 0..self.osds.len() {
             self.command(format!(r#"{{"prefix":"osd in","ids":["{id}"]}}"#));
         }
+        if self.options.is_full {
+            self.set_ratios([NEARFULL, BACKFILLFULL, FULL]);
+        }
         if self.options.canary == Some(Canary::LateLie) {
             self.osds.iter_mut().filter_map(Slot::up_mut).for_each(OsdProcess::lie);
         }
@@ -392,7 +405,7 @@ impl World {
     }
 
     /// Clients may make as many snapshots as they do.
-    fn make_snaps(&mut self, pool: PoolId) -> Result<(), String> {
+    pub(crate) fn make_snaps(&mut self, pool: PoolId) -> Result<(), String> {
         // Their ids begin with 2.
         (1..SNAP_LAST.0).for_each(|_| self.pool_op(PoolOpCode::CREATE_UNMANAGED_SNAP, SnapId(0)));
         let is_done = move |w: &World| w.osdmap().is_some_and(|map| map.pools[&pool].snap_seq >= SNAP_LAST);
@@ -483,43 +496,6 @@ impl World {
                 self.look_after(at - 1);
             }
             at => self.collect(at - 1 - self.osds.len()),
-        }
-    }
-
-    /// A client begins a request, if it may.
-    fn work(&mut self, who: ProcessId) {
-        let client = who.0 - 1 - self.osds.len();
-        let workload = &mut self.workloads[client];
-        let next = match self.phase {
-            Phase::Idle => None,
-            Phase::Working => workload.next(&mut self.shared),
-            Phase::Reading => workload.next_read(&self.shared),
-        };
-        let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
-        if let Some((token, request)) = next {
-            self.clients[client].submit(token, request, &mut ctx);
-        }
-        let pause = Duration::from_micros(self.rng.random_range(0..150_000));
-        self.schedule.after(pause, who, Scheduled::Work);
-    }
-
-    fn collect(&mut self, client: usize) {
-        if client >= self.workloads.len() {
-            return;
-        }
-        for outcome in self.clients[client].take_outcomes() {
-            match outcome {
-                Outcome::Done(token, response) => {
-                    if let Err(why) = self.workloads[client].done(token, &response, &mut self.shared) {
-                        self.broken.get_or_insert(format!("client {}: {why}", client + 1));
-                    }
-                }
-                Outcome::CommandDone(reply) if reply.result < 0 => {
-                    self.broken.get_or_insert(format!("a command failed: {}", reply.status));
-                }
-                Outcome::CommandDone(reply) => self.take_key(&reply),
-                Outcome::Notified(_) => {}
-            }
         }
     }
 

@@ -2,6 +2,7 @@
 //! test, too).
 
 use std::{
+    collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -14,6 +15,8 @@ const SEEDS: u64 = 240;
 const CANARY_SEEDS: u64 = 40;
 const RESIZED_SEEDS: u64 = 50;
 const MOVED_SEEDS: u64 = 60;
+const FULL_SEEDS: u64 = 6;
+const WATCHED_SEEDS: u64 = 10;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -33,6 +36,17 @@ fn moved(seed: u64) -> Options {
     Options { copies: Some(copies), ..Options::new(seed) }
 }
 
+/// In every other world devices also fill while PGs are split and merged.
+fn full(seed: u64) -> Options {
+    Options { is_full: true, is_resized: seed % 2 == 1, ..Options::new(seed) }
+}
+
+/// Most pools have PGs that are split and merged, some take writes with one copy, while their PGs move.
+fn watched(seed: u64) -> Options {
+    let copies = seed.is_multiple_of(4).then_some(2);
+    Options { has_watchers: true, is_resized: copies.is_none(), copies, ..Options::new(seed) }
+}
+
 fn live(options: Options) -> Result<Report, String> {
     let seed = options.seed;
     let run = || World::run(options);
@@ -44,30 +58,39 @@ fn live(options: Options) -> Result<Report, String> {
     outcome.map_err(|why| format!("seed {seed}: {why}"))
 }
 
-/// Lives through all worlds on all cores; the failures, by seed.
-fn failures(seeds: std::ops::Range<u64>, world: impl Fn(u64) -> Options + Sync) -> Vec<String> {
+/// Lives through all worlds on all cores; the failures, by seed, and what was seen in the others.
+fn failures(
+    seeds: std::ops::Range<u64>,
+    world: impl Fn(u64) -> Options + Sync,
+) -> (Vec<String>, BTreeSet<&'static str>) {
     let next = AtomicU64::new(seeds.start);
     let work = || {
-        let mut failed = Vec::new();
+        let (mut failed, mut seen) = (Vec::new(), BTreeSet::new());
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {
-                return failed;
+                return (failed, seen);
             }
-            failed.extend(live(world(seed)).err().map(|why| (seed, why)));
+            match live(world(seed)) {
+                Ok(report) => seen.extend(report.seen),
+                Err(why) => failed.push((seed, why)),
+            }
         }
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let mut failed = thread::scope(|scope| {
+    let outcomes = thread::scope(|scope| {
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("panics are caught")).collect::<Vec<_>>()
+        workers.into_iter().map(|worker| worker.join().expect("panics are caught")).collect::<Vec<_>>()
     });
+    let (failed, seen): (Vec<_>, Vec<_>) = outcomes.into_iter().unzip();
+    let mut failed = failed.concat();
     failed.sort();
-    failed.into_iter().map(|(_, why)| why).collect()
+    (failed.into_iter().map(|(_, why)| why).collect(), seen.into_iter().flatten().collect())
 }
 
-/// Lives through the worlds that were asked for, `seeds` of them unless the environment says how many.
-fn lose_nothing(seeds: u64, world: impl Fn(u64) -> Options + Sync) {
+/// Lives through the worlds that were asked for, `seeds` of them unless the environment says how many. In one of these,
+/// each of `wanted` has to happen.
+fn lose_nothing(seeds: u64, wanted: &[&str], world: impl Fn(u64) -> Options + Sync) {
     if let Some(seed) = variable("SIM_SEED") {
         let level = std::env::var("SIM_LOG").unwrap_or_else(|_| "info".to_owned());
         tracing_subscriber::fmt().with_env_filter(level).with_ansi(false).without_time().init();
@@ -75,23 +98,51 @@ fn lose_nothing(seeds: u64, world: impl Fn(u64) -> Options + Sync) {
         return;
     }
     let start = variable("SIM_START").unwrap_or(0);
-    let failed = failures(start..start + variable("SIM_SEEDS").unwrap_or(seeds), world);
+    let count = variable("SIM_SEEDS").unwrap_or(seeds);
+    let (failed, seen) = failures(start..start + count, world);
     assert!(failed.is_empty(), "{} worlds failed\n{}", failed.len(), failed.join("\n"));
+    let missing: Vec<_> = wanted.iter().filter(|what| !seen.contains(**what)).collect();
+    assert!(missing.is_empty() || (start, count) != (0, seeds), "no world shows {missing:?}");
 }
 
 #[test]
 fn worlds_lose_nothing() {
-    lose_nothing(SEEDS, Options::new);
+    lose_nothing(SEEDS, &[], Options::new);
 }
 
 #[test]
 fn worlds_whose_pools_change_their_number_of_pgs_lose_nothing() {
-    lose_nothing(RESIZED_SEEDS, resized);
+    lose_nothing(RESIZED_SEEDS, &[], resized);
 }
 
 #[test]
 fn worlds_whose_pgs_move_while_one_copy_is_enough_lose_nothing() {
-    lose_nothing(MOVED_SEEDS, moved);
+    lose_nothing(MOVED_SEEDS, &[], moved);
+}
+
+#[test]
+fn worlds_whose_devices_become_full_lose_nothing() {
+    let wanted = [
+        "a pool was nearly full",
+        "a pool was too full to be filled",
+        "a pool was full",
+        "a write waited for room",
+        "a write was refused for want of room",
+        "a PG was not filled for want of room",
+        "a PG was not recovered for want of room",
+    ];
+    lose_nothing(FULL_SEEDS, &wanted, full);
+}
+
+#[test]
+fn worlds_whose_clients_list_and_watch_lose_nothing() {
+    let wanted = [
+        "a watch was connected again",
+        "a watch expired",
+        "a client was told of the end of its watch",
+        "a notification ended late",
+    ];
+    lose_nothing(WATCHED_SEEDS, &wanted, watched);
 }
 
 #[test]
@@ -162,4 +213,37 @@ fn requests_that_are_done_twice_are_found_out() {
 #[test]
 fn leases_that_last_too_long_are_found_out() {
     assert_found_out(&[OLD, WRONG], spoiled(Canary::LongLease));
+}
+
+fn spoiled_full(canary: Canary) -> impl Fn(u64) -> Options {
+    move |seed| Options { canary: Some(canary), ..full(seed) }
+}
+
+#[test]
+fn refusals_that_are_told_as_successes_are_found_out() {
+    assert_found_out(&[WRONG], spoiled_full(Canary::RefusedAsDone));
+}
+
+#[test]
+fn osds_that_never_have_room_again_are_found_out() {
+    assert_found_out(&["waited for requests to end in vain"], spoiled_full(Canary::FullForEver));
+}
+
+fn spoiled_watched(canary: Canary) -> impl Fn(u64) -> Options {
+    move |seed| Options { canary: Some(canary), ..watched(seed) }
+}
+
+#[test]
+fn listings_that_leave_objects_out_are_found_out() {
+    assert_found_out(&["and is not listed"], spoiled_watched(Canary::LostEntry));
+}
+
+#[test]
+fn notifications_that_hide_what_they_did_not_reach_are_found_out() {
+    assert_found_out(&["which an OSD has said is over"], spoiled_watched(Canary::HiddenTimeout));
+}
+
+#[test]
+fn notifications_that_are_told_twice_are_found_out() {
+    assert_found_out(&["is told twice"], spoiled_watched(Canary::ToldTwice));
 }

@@ -1,6 +1,6 @@
 //! How a world is made, and what is told of it.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use store::DeviceSizes;
 
@@ -18,6 +18,10 @@ pub struct Options {
     /// Copies in a pool that takes writes with one of them, in a world where PGs move to other OSDs all the time, and
     /// no device fails. None for a pool of three that takes writes with two.
     pub copies: Option<u8>,
+    /// True for a world with small devices, which clients fill: OSDs and pools become full.
+    pub is_full: bool,
+    /// True for a world whose clients also list the pool, watch objects and notify each other.
+    pub has_watchers: bool,
     /// A fault that all OSDs have: such a world must lose data, or show the fault.
     pub canary: Option<Canary>,
 }
@@ -25,12 +29,23 @@ pub struct Options {
 impl Options {
     /// A world as most are.
     pub fn new(seed: u64) -> Options {
-        Options { seed, is_disk_lying: false, is_resized: false, copies: None, canary: None }
+        Options {
+            seed,
+            is_disk_lying: false,
+            is_resized: false,
+            copies: None,
+            is_full: false,
+            has_watchers: false,
+            canary: None,
+        }
     }
 }
 
 /// Of each shard's main device, in bytes, unless the world is of another scale.
 const DISK_BYTES: u64 = 64 << 20;
+/// Of each shard's in a world whose devices become full: enough for all that clients make there at once, so that a
+/// store does not have to wait for room where the monitor is not there to stop clients.
+const SMALL_DISK_BYTES: u64 = 20 << 20;
 /// Of a journal's device.
 const JOURNAL_DEVICE_BYTES: u64 = 2 << 20;
 /// Of an index's device: in some worlds the index outgrows it.
@@ -70,6 +85,11 @@ impl Scale {
         }
     }
 
+    /// One whose devices become full.
+    pub(crate) fn small(self) -> Scale {
+        Scale { disk_bytes: SMALL_DISK_BYTES, shards: 1, ..self }
+    }
+
     /// Of each shard of an OSD.
     pub(crate) fn device_sizes(&self, osd: usize) -> DeviceSizes {
         let of = |osds: u8, bytes: u64| (osds >> osd & 1 == 1).then_some(bytes);
@@ -90,6 +110,8 @@ pub struct Report {
     pub requests: u64,
     /// Those that replicas answered.
     pub replica_answers: u64,
+    /// What happened that does not happen in every world.
+    pub seen: BTreeSet<&'static str>,
     /// Virtual time that passed.
     pub elapsed: Duration,
     /// Hash of all that happened, in order.

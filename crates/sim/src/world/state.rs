@@ -1,6 +1,7 @@
 //! The state of the world, which these queries do not change.
 
 use osd::Osd;
+use store::ObjectStore;
 use types::{OsdId, PgState};
 
 use super::World;
@@ -74,7 +75,7 @@ impl World {
     }
 
     /// The state as text, to find out why nothing happens.
-    pub(super) fn state(&self) -> String {
+    pub(crate) fn state(&self) -> String {
         let mut out = String::new();
         if let Some(mon) = self.mon.up() {
             let map = mon.mon.osdmap();
@@ -85,9 +86,12 @@ impl World {
             let Some(osd) = osd.up() else { continue };
             for part in osd.parts() {
                 let states = part.machine.osd.led_states().map(|(pgid, state)| format!("{pgid} {state}"));
+                let usage = part.machine.store.usage();
                 out += &format!(
-                    "osd.{id} (epoch {}): {}; ",
+                    "osd.{id} (epoch {}, {} of {} KiB free): {}; ",
                     part.machine.osd.map().epoch.0,
+                    usage.available_bytes >> 10,
+                    usage.total_bytes >> 10,
                     states.collect::<Vec<_>>().join(", ")
                 );
             }
