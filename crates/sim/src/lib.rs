@@ -21,7 +21,8 @@
 //!
 //! [`hostile`] has what any peer may send, for tests and for fuzzing.
 //!
-//! [`World::hung_device`] is about a device that falls silent for good. [`Canary`] and [`Remnant`] are faults that are
+//! [`World::given_up`] is about what an operator gives up when devices are gone beyond redundancy,
+//! [`World::hung_device`] about a device that falls silent for good. [`Canary`] and [`Remnant`] are faults that are
 //! made on purpose, to be found.
 //!
 //! [`World::slow_link`] is a world with a slow link, [`World::steady`] one in which nothing fails, for counting what a
@@ -41,6 +42,7 @@ mod conditional_objects;
 mod crowding;
 mod device_faults;
 mod faults;
+mod given_up;
 pub mod hostile;
 mod hung_device;
 mod listing;
@@ -65,6 +67,7 @@ mod workload;
 mod world;
 
 pub use canary::Canary;
+pub use given_up::GivenUp;
 pub use remnants::Remnant;
 pub use scrubs::Damage;
 pub use steady::Load;
