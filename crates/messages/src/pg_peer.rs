@@ -5,7 +5,7 @@ use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 use types::{
     ChunkMap, EVersion, Epoch, HObject, IntervalSet, LogEntry, Missing, ObjectVersions, OsdId, PgId, PgInfo,
-    PgInterval, PgTotals, ScrubHistory, Transaction, UTime,
+    PgInterval, PgTotals, ScrubHistory, Transaction, UTime, decode_chunks,
 };
 
 use crate::{
@@ -424,7 +424,7 @@ impl Body for MPgCopyData {
         let CopyFront { pgid, epoch, id, result, user_version, truncate_seq, truncate_size } = front;
         let txn = decode_txn(&mut reader, &raw)?;
         let elsewhere = if raw.version >= 2 { Decode::decode(&mut reader)? } else { None };
-        let missing = if raw.version >= 3 { Decode::decode(&mut reader)? } else { ChunkMap::new() };
+        let missing = if raw.version >= 3 { decode_chunks(&mut reader)? } else { ChunkMap::new() };
         let mtime = if raw.version >= 4 { Decode::decode(&mut reader)? } else { None };
         Ok(MPgCopyData {
             pgid,

@@ -230,3 +230,31 @@ fn copies_are_read_from_osds_that_do_not_say_when_the_object_was_changed() {
     let expected = MPgCopyData { mtime: None, ..sent };
     assert!(matches!(Message::decode(older), Ok(Message::MPgCopyData(back)) if *back == expected));
 }
+
+#[test]
+fn a_copy_with_a_chunk_that_no_object_has_is_refused() {
+    use types::{Chunk, CollId, Epoch, HObject, PgId, PoolId, Transaction};
+    let pgid = PgId::new(PoolId(1), 3);
+    let decoded = |at: u64, length: u32| {
+        let target = HObject::default();
+        let chunk = Chunk { offset: 0, length, target, is_missing: true, has_reference: true };
+        let copy = MPgCopyData {
+            pgid,
+            epoch: Epoch(9),
+            id: 7,
+            result: 0,
+            user_version: 4,
+            truncate_seq: 0,
+            truncate_size: 0,
+            txn: Transaction::new(CollId::pg(pgid)),
+            elsewhere: None,
+            missing: [(at, chunk)].into(),
+            mtime: None,
+        };
+        Message::decode(received(copy.into()))
+    };
+    assert!(decoded(127 << 20, 1 << 20).is_ok());
+    for (at, length) in [(127 << 20, (1 << 20) + 1), (0, u32::MAX), (u64::MAX, 1)] {
+        assert!(decoded(at, length).is_err(), "{at} {length}");
+    }
+}

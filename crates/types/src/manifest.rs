@@ -19,6 +19,20 @@ pub enum ObjectManifest {
 /// Parts of an object by their offset in bytes; none overlap.
 pub type ChunkMap = BTreeMap<u64, Chunk>;
 
+/// No object gets larger (`osd_max_object_size`).
+const OBJECT_BYTES_MAX: u64 = 128 << 20;
+
+/// Reads the parts of an object. Refused are parts that no object can have: an OSD that believed them would make room
+/// for their contents.
+pub fn decode_chunks(input: &mut Reader) -> Result<ChunkMap, DecodeError> {
+    let chunks = ChunkMap::decode(input)?;
+    let end_of = |(at, chunk): (&u64, &Chunk)| at.saturating_add(chunk.length.into());
+    match chunks.iter().map(end_of).find(|end| *end > OBJECT_BYTES_MAX) {
+        Some(end) => Err(DecodeError::Invalid { what: "end of a chunk", value: end }),
+        None => Ok(chunks),
+    }
+}
+
 /// `chunk_info_t`: a part of an object that is also a part of another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
@@ -91,8 +105,30 @@ impl Decode for ObjectManifest {
     fn decode(input: &mut Reader) -> Result<Self, DecodeError> {
         codec::decode_envelope(input, 1, "object_manifest_t", |input, _| match u8::decode(input)? {
             TYPE_REDIRECT => Ok(ObjectManifest::Redirect(HObject::decode(input)?)),
-            TYPE_CHUNKED => Ok(ObjectManifest::Chunked(ChunkMap::decode(input)?)),
+            TYPE_CHUNKED => Ok(ObjectManifest::Chunked(decode_chunks(input)?)),
             other => Err(DecodeError::Invalid { what: "object_manifest_t type", value: u64::from(other) }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_that_no_object_has_is_refused() {
+        let decoded = |at: u64, length: u32| {
+            let target = HObject::default();
+            let chunk = Chunk { offset: u32::MAX, length, target, is_missing: true, has_reference: false };
+            let manifest = ObjectManifest::Chunked([(at, chunk)].into());
+            ObjectManifest::from_bytes(manifest.to_bytes(Features::default())).map(|back| back == manifest)
+        };
+        let size = u32::try_from(OBJECT_BYTES_MAX).unwrap();
+        assert_eq!((decoded(0, size), decoded(OBJECT_BYTES_MAX - 1, 1)), (Ok(true), Ok(true)));
+        for (at, length) in [(1, size), (0, size + 1), (0, u32::MAX), (OBJECT_BYTES_MAX, 1), (u64::MAX, 9)] {
+            let found = decoded(at, length);
+            let is_refused = matches!(found, Err(DecodeError::Invalid { what: "end of a chunk", .. }));
+            assert!(is_refused, "{at} {length}: {found:?}");
+        }
     }
 }
