@@ -76,6 +76,11 @@ impl Errno {
     /// `EOLDSNAPC`: the writer does not know the newest snapshots; spelled as ERESTART.
     pub const EOLDSNAPC: Errno = Errno::ERESTART;
 
+    /// What a negative result says, whatever number another OSD, or a method, made it.
+    pub fn of_result(result: i32) -> Errno {
+        Errno(result.saturating_neg())
+    }
+
     /// The value as results carry it: negative.
     pub fn negated(self) -> i32 {
         -self.0
@@ -95,3 +100,14 @@ impl fmt::Display for Errno {
 }
 
 impl std::error::Error for Errno {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_result_of_another_says_something() {
+        assert_eq!(Errno::of_result(Errno::ENOENT.negated()), Errno::ENOENT);
+        assert_eq!(Errno::of_result(i32::MIN).negated(), -i32::MAX);
+    }
+}

@@ -155,7 +155,7 @@ impl Run<'_, '_> {
         for (number, target) in (0..).zip(new) {
             let result = self.ask(number, &target)?;
             if result < 0 {
-                return Err(self.view.refuse(Errno(-result)));
+                return Err(self.view.refuse(Errno::of_result(result)));
             }
             self.view.note_reference(target);
         }

@@ -56,7 +56,7 @@ impl Run<'_, '_> {
             return Err(self.view.want_copy(subop, source));
         };
         if copied.result < 0 {
-            return Err(Errno(-copied.result).into());
+            return Err(Errno::of_result(copied.result).into());
         }
         match step.params.u64_at(8) {
             0 => {}

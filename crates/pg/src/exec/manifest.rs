@@ -83,7 +83,7 @@ impl Run<'_, '_> {
         if has_reference {
             let result = self.ask(0, &target)?;
             if result < 0 {
-                return Err(self.view.refuse(Errno(-result)));
+                return Err(self.view.refuse(Errno::of_result(result)));
             }
         }
         self.view.become_empty()?;
@@ -138,7 +138,7 @@ impl Run<'_, '_> {
             return Err(self.view.want_copy(subop, source));
         };
         if copied.result < 0 {
-            return Err(self.view.refuse(Errno(-copied.result)));
+            return Err(self.view.refuse(Errno::of_result(copied.result)));
         }
         self.view.become_copy(copied)?;
         for (name, value) in own {

@@ -34,7 +34,7 @@ impl View<'_> {
         let id = CHUNK_COPY | self.rollbacks << ROLLBACK_SHIFT | at as u32;
         match self.copied.get(&id) {
             None => Err(self.want_chunk(id, chunk)),
-            Some(copied) if copied.result < 0 => Err(self.refuse(Errno(-copied.result))),
+            Some(copied) if copied.result < 0 => Err(self.refuse(Errno::of_result(copied.result))),
             Some(copied) => {
                 self.spend(chunk.length.into())?;
                 Ok(content_of(chunk, copied))
