@@ -1,3 +1,5 @@
+mod damage;
+
 use std::net::{Ipv6Addr, SocketAddrV6};
 
 use bytes::Bytes;
