@@ -50,17 +50,17 @@ impl ScrubHistory {
             last_deep_scrub: self.last_deep_scrub.min(other.last_deep_scrub),
             last_deep_scrub_stamp: self.last_deep_scrub_stamp.min(other.last_deep_scrub_stamp),
             last_clean_scrub_stamp: self.last_clean_scrub_stamp.min(other.last_clean_scrub_stamp),
-            shallow_errors: self.shallow_errors + other.shallow_errors,
-            deep_errors: self.deep_errors + other.deep_errors,
-            omap_bytes: self.omap_bytes + other.omap_bytes,
-            omap_keys: self.omap_keys + other.omap_keys,
-            large_omap_objects: self.large_omap_objects + other.large_omap_objects,
+            shallow_errors: self.shallow_errors.saturating_add(other.shallow_errors),
+            deep_errors: self.deep_errors.saturating_add(other.deep_errors),
+            omap_bytes: self.omap_bytes.saturating_add(other.omap_bytes),
+            omap_keys: self.omap_keys.saturating_add(other.omap_keys),
+            large_omap_objects: self.large_omap_objects.saturating_add(other.large_omap_objects),
         }
     }
 
     /// Errors of both kinds.
     pub fn errors(&self) -> u64 {
-        self.shallow_errors + self.deep_errors
+        self.shallow_errors.saturating_add(self.deep_errors)
     }
 }
 
@@ -101,4 +101,17 @@ pub struct ScrubObject {
     /// All xattrs behind those, names and values, where there are very many.
     #[codec(since = 2)]
     pub more_xattrs: Option<XattrSum>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_another_osd_end_at_the_highest_number() {
+        let many = ScrubHistory { shallow_errors: u64::MAX, deep_errors: 1, ..ScrubHistory::default() };
+        assert_eq!(many.errors(), u64::MAX);
+        let both = many.of_both(many);
+        assert_eq!((both.shallow_errors, both.deep_errors), (u64::MAX, 2));
+    }
 }

@@ -273,7 +273,7 @@ fn trim_clones(
         at.version += 1;
         delta.objects -= 1;
         delta.clones -= 1;
-        delta.bytes -= gone.size as i64;
+        delta.bytes = delta.bytes.saturating_sub_unsigned(gone.size);
     }
     let given_back = lost_with(&info, &all, &gone_chunks, &info_of)?;
     let is_head_gone = info.is_whiteout && snapset.clones.is_empty();

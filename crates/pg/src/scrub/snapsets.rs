@@ -104,9 +104,9 @@ impl Family<'_> {
         let totals = &mut self.verdict.totals;
         totals.objects += 1;
         totals.clones += u64::from(!object.object.is_head());
-        totals.bytes += object.size;
-        self.verdict.omap_keys += object.omap_keys;
-        self.verdict.omap_bytes += object.omap_bytes;
+        totals.bytes = totals.bytes.saturating_add(object.size);
+        self.verdict.omap_keys = self.verdict.omap_keys.saturating_add(object.omap_keys);
+        self.verdict.omap_bytes = self.verdict.omap_bytes.saturating_add(object.omap_bytes);
     }
 
     fn check_info(&mut self, object: &ScrubObject, found: &mut InconsistentSnapset) {
@@ -167,7 +167,7 @@ impl Family<'_> {
         if clone.size != info.size {
             self.wrong(&clone.object, &format!("size {} != clone_size {}", clone.size, info.size));
             found.errors |= snapset_error::SIZE_MISMATCH;
-        } else if info.overlap.iter().map(|(_, len)| len).sum::<u64>() > info.size {
+        } else if info.overlap.size() > info.size {
             self.wrong(&clone.object, "bad interval_set in clone_overlap");
             found.errors |= snapset_error::SIZE_MISMATCH;
         }

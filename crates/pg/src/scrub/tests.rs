@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use codec::{Encode, Features};
+use codec::{Decode, Encode, Features};
 use messages::LogLevel;
 use store::{MemStore, ObjectStore};
 use types::{
@@ -253,6 +253,28 @@ fn a_clone_that_nobody_knows_is_too_much() {
     let errors: Vec<u64> = verdict.snapsets.iter().map(|found| found.errors).collect();
     assert_eq!(errors, [snapset_error::HEADLESS, snapset_error::EXTRA_CLONES]);
     assert_eq!(verdict.errors(), 1);
+}
+
+/// Each of them is a number that a copy tells, or that is kept with it.
+#[test]
+fn numbers_that_no_object_has_are_errors_and_count_as_far_as_numbers_go() {
+    let overlap = vec![(5u64, 5u64), (10, u64::MAX)].to_bytes(Features::default());
+    let overlap = IntervalSet::from_bytes(overlap).unwrap();
+    let snapset = SnapSet { seq: SnapId(9), clones: vec![CloneInfo { overlap, ..clone(1) }] };
+    let of_head = ScrubObject {
+        xattrs: xattrs(3, &snapset),
+        size: u64::MAX,
+        omap_keys: u64::MAX,
+        omap_bytes: u64::MAX,
+        ..head("g")
+    };
+    let mut of_snap =
+        ScrubObject { object: object("g").with_snap(SnapId(1)), size: 5_000, ..of_head.clone() };
+    of_snap.xattrs.remove(SNAPSET_XATTR);
+    let verdict = verdict_of(&maps(&[of_head, of_snap]));
+    assert_eq!(lines(&verdict), ["deep-scrub 3.0 3:00000000:::g:1 : bad interval_set in clone_overlap"]);
+    assert_eq!((verdict.totals.objects, verdict.totals.bytes), (2, u64::MAX));
+    assert_eq!((verdict.omap_keys, verdict.omap_bytes), (u64::MAX, u64::MAX));
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl Bench {
             self.ctx.last_user_version = seen.fold(self.ctx.last_user_version, u64::max);
             self.total.objects += staged.delta.objects;
             self.total.clones += staged.delta.clones;
-            self.total.bytes += staged.delta.bytes;
+            self.total.bytes = self.total.bytes.saturating_add(staged.delta.bytes);
             self.store.submit(Token(0), staged.txn.clone());
         }
     }
@@ -199,7 +199,7 @@ impl Bench {
     }
 
     /// Fetches for a copy what the PG would fetch, from objects of this bench.
-    fn fetch(&mut self, subop: u32, source: &CopySource, part: Option<(u32, u32)>) {
+    pub(super) fn fetch(&mut self, subop: u32, source: &CopySource, part: Option<(u32, u32)>) {
         let object = HObject {
             oid: source.oid.clone(),
             nspace: source.locator.nspace.clone(),

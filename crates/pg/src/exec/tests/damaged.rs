@@ -1,8 +1,10 @@
 //! Objects with something that the PG keeps with them and cannot decode: it is not taken for nothing.
 
+use bytes::Bytes;
+use codec::{Decode, Encode, Features};
 use messages::OpCode;
 use store::ObjectStore;
-use types::{Errno, HObject, SnapId};
+use types::{Errno, HObject, Mutation, SnapId, Token, Transaction};
 
 use super::{
     bench::{Bench, extent, snap},
@@ -10,12 +12,12 @@ use super::{
     copies::copy_from,
     snaps::{example, trim},
 };
-use crate::exec::{INFO_XATTR, SNAPSET_XATTR};
+use crate::exec::{INFO_XATTR, SNAPSET_XATTR, SnapSet};
 
 const EIO: i32 = -5;
 
 /// All objects with all that is kept with them.
-fn kept(bench: &Bench) -> Vec<(HObject, Vec<(bytes::Bytes, bytes::Bytes)>)> {
+fn kept(bench: &Bench) -> Vec<(HObject, Vec<(Bytes, Bytes)>)> {
     let objects = bench.store.list(bench.ctx.coll, &HObject::min(), 99).unwrap();
     let xattrs = |object: &HObject| bench.store.xattrs(bench.ctx.coll, object).unwrap().into_iter().collect();
     objects.into_iter().map(|object| (object.clone(), xattrs(&object))).collect()
@@ -83,4 +85,21 @@ fn it_is_not_trimmed_and_what_is_behind_it_is() {
         assert!(!left.iter().any(|(object, _)| object.oid == "z" && !object.is_head()));
         assert_eq!(of_it(left), of_it(before), "{snap:?} {xattr:?}");
     }
+}
+
+/// What they are said to have does not count further than numbers go.
+#[test]
+fn clones_of_sizes_that_none_has_are_trimmed() {
+    let mut bench = example();
+    let (coll, head) = (bench.ctx.coll, Bench::object("o"));
+    let kept = bench.store.xattr(coll, &head, SNAPSET_XATTR).unwrap().unwrap();
+    let mut snapset = SnapSet::from_bytes(kept).unwrap();
+    snapset.clones.iter_mut().for_each(|clone| clone.size = 1 << 63);
+    let mut txn = Transaction::new(coll);
+    let pair = (Bytes::from_static(SNAPSET_XATTR), snapset.to_bytes(Features::default()));
+    txn.push(&head, Mutation::SetXattrs([pair].into()));
+    bench.store.submit(Token(0), txn);
+    bench.total.bytes = 0;
+    assert_eq!(trim(&mut bench, &[2, 3, 5]), 1);
+    assert_eq!((bench.total.objects, bench.total.clones, bench.total.bytes), (1, 0, i64::MIN));
 }
