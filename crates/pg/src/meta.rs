@@ -202,7 +202,14 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
                     progress = Some(PgProgress::from_bytes(value.clone()).map_err(damaged)?);
                 }
                 _ if key == INTERVALS => out.intervals = Vec::from_bytes(value.clone()).map_err(damaged)?,
-                Some(&LOG) => out.log.push(LogEntry::from_bytes(value.clone()).map_err(damaged)?),
+                Some(&LOG) => {
+                    let entry = LogEntry::from_bytes(value.clone()).map_err(damaged)?;
+                    if log_key(entry.version) != key {
+                        let value = entry.version.version;
+                        return Err(damaged(DecodeError::Invalid { what: "version of a log entry", value }));
+                    }
+                    out.log.push(entry);
+                }
                 Some(&MISSING) => {
                     let object = HObject::from_bytes(key.slice(1..)).map_err(damaged)?;
                     out.missing.insert(object, EVersion::from_bytes(value.clone()).map_err(damaged)?);
@@ -239,6 +246,23 @@ mod tests {
         let key = |version| log_key(EVersion::new(Epoch(3), version));
         assert_eq!(key(0x12_3456_789a_bcde), "l00123456789abcde");
         assert!(key(0xff) < key(0x100) && key(u64::MAX) == "lffffffffffffffff");
+    }
+
+    /// A log in another order than that of its versions would not be searched right.
+    #[test]
+    fn a_log_entry_under_another_version_than_its_own_is_damaged() {
+        let mut store = MemStore::new();
+        let coll = CollId::pg(PgId::new(PoolId(1), 0));
+        let at = |version| EVersion::new(Epoch(3), version);
+        let (mut txn, mut change) = (Transaction::new(coll), MetaChange::default());
+        txn.ops.push(TxnOp::CreateCollection);
+        change.info(&PgInfo::default(), &mut None);
+        let entry = LogEntry { version: at(9), ..LogEntry::default() };
+        change.set.insert(log_key(at(8)), entry.to_bytes(Features::default()));
+        change.into_txn(&mut txn);
+        store.submit(Token(0), txn);
+        let found = load(&store, coll);
+        assert!(matches!(found, Err(LoadError::Damaged { key, .. }) if key == log_key(at(8))));
     }
 
     #[test]
