@@ -8,6 +8,8 @@ mod acting;
 mod backoff;
 mod commit_times;
 mod copy;
+#[cfg(test)]
+mod damage;
 mod event;
 mod exec;
 mod going_clean;

@@ -236,6 +236,8 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
 
 #[cfg(test)]
 mod tests {
+    mod damage;
+
     use store::MemStore;
     use types::{Epoch, PgId, Token, TxnOp};
 

@@ -69,7 +69,7 @@ impl Results {
         }
     }
 
-    fn list(&self, arg: &ScrubLsArg) -> Vec<Bytes> {
+    pub(super) fn list(&self, arg: &ScrubLsArg) -> Vec<Bytes> {
         let all = if arg.wants_snapsets == 0 { &self.objects } else { &self.snapsets };
         let after = place(&arg.after_name, &arg.after_nspace, arg.after_snap);
         let is_behind = |at: &Place| arg.after_name.is_empty() || *at > after;

@@ -1,6 +1,8 @@
 //! Copies that differ, as a chunk's maps show them; words and counts are those that Ceph 16.2.15 wrote of the same
 //! damage.
 
+mod damage;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;

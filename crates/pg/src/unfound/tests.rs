@@ -1,5 +1,7 @@
 //! A primary whose copies are bad: what is unfound, what it asks, and what becomes of it.
 
+mod damage;
+
 use messages::{MOSDRepOpReply, MPgNotify, Message};
 use store::{MemStore, ObjectStore};
 use types::{Epoch, IntervalSet, Missing, PgInfo, PgInterval, PgState, Token};

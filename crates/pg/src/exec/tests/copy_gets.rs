@@ -19,7 +19,14 @@ fn captured(what: &str) -> Vec<u8> {
 }
 
 /// Asks for what is behind a cursor, `max` bytes of it.
-fn copy_get(attrs: bool, offset: u64, data: bool, key: &'static str, omap: bool, max: u64) -> OsdOp {
+pub(super) fn copy_get(
+    attrs: bool,
+    offset: u64,
+    data: bool,
+    key: &'static str,
+    omap: bool,
+    max: u64,
+) -> OsdOp {
     let cursor = ((attrs, offset), (data, Bytes::from(key), omap));
     let cursor = cursor.to_bytes(Features::default());
     let front = [&[1, 1][..], &(cursor.len() as u32).to_le_bytes(), &cursor, &max.to_le_bytes()];

@@ -15,7 +15,7 @@ const EFBIG: i32 = -27;
 const ENAMETOOLONG: i32 = -36;
 const EMSGSIZE: i32 = -90;
 
-fn sums(offset: u64, len: u64, chunk: u32) -> OsdOp {
+pub(super) fn sums(offset: u64, len: u64, chunk: u32) -> OsdOp {
     let parts = [offset.to_le_bytes(), len.to_le_bytes()];
     let params = OpParams::from_parts(&[&parts[0], &parts[1], &chunk.to_le_bytes(), &[2]]);
     step(OpCode::CHECKSUM, params, vec![0; 4])
@@ -36,7 +36,7 @@ fn a_request_asks_for_so_many_checksums_and_no_more() {
     assert_eq!(bench.result(vec![sums(0, 100 << 20, 0), sums(0, 100 << 20, 0)]), EMSGSIZE);
 }
 
-fn repeated(offset: u64, len: u64, data: &'static str) -> OsdOp {
+pub(super) fn repeated(offset: u64, len: u64, data: &'static str) -> OsdOp {
     let parts = [offset.to_le_bytes(), len.to_le_bytes(), (data.len() as u64).to_le_bytes()];
     step(OpCode::WRITESAME, OpParams::from_parts(&[&parts[0], &parts[1], &parts[2]]), data)
 }

@@ -9,9 +9,9 @@ use super::bench::{Bench, extent, plain, step, xattr};
 
 #[derive(Codec)]
 #[codec(version = 1, compat = 1)]
-struct Page {
-    handle: HObject,
-    entries: Vec<(Bytes, Bytes, Bytes)>,
+pub(super) struct Page {
+    pub(super) handle: HObject,
+    pub(super) entries: Vec<(Bytes, Bytes, Bytes)>,
 }
 
 fn request(bench: &Bench, code: OpCode, nspace: &'static str, cursor: &HObject, count: u64) -> MOSDOp {

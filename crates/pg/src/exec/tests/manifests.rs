@@ -17,7 +17,7 @@ fn target() -> HObject {
     HObject { oid, hash, pool: OTHER, snap: SnapId::HEAD, ..HObject::default() }
 }
 
-fn set_redirect(pool: PoolId, name: &'static str, flags: u32) -> OsdOp {
+pub(super) fn set_redirect(pool: PoolId, name: &'static str, flags: u32) -> OsdOp {
     let locator = ObjectLocator { pool, ..ObjectLocator::default() };
     let data = (Bytes::from(name), locator).to_bytes(Features::default());
     let params = OpParams::from_parts(&[&SnapId::HEAD.0.to_le_bytes(), &5u64.to_le_bytes()]);

@@ -242,7 +242,7 @@ fn check_overlaps(bench: &mut Bench, head: &Model) {
 }
 
 /// Totals that the log's changes add up to are those of what is stored.
-fn check_totals(bench: &Bench) {
+pub(super) fn check_totals(bench: &Bench) {
     let objects = bench.store.list(bench.ctx.coll, &HObject::min(), usize::MAX).unwrap();
     let size = |o: &HObject| bench.store.meta(bench.ctx.coll, o).unwrap().unwrap().size as i64;
     assert_eq!(bench.total.objects, objects.len() as i64);

@@ -8,7 +8,7 @@ use messages::OpCode;
 
 use super::bench::{Bench, plain, step};
 
-fn change(code: u8, key: &str, value: Option<&str>) -> Vec<u8> {
+pub(super) fn change(code: u8, key: &str, value: Option<&str>) -> Vec<u8> {
     let mut out = vec![code];
     key.to_owned().encode(&mut out, Features::default());
     if let Some(value) = value {
