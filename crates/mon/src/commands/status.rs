@@ -6,7 +6,13 @@ use serde_json::{Map, Value, json};
 use types::{Errno, MapFlags, OsdMap, PgState, Release, UTime};
 
 use super::{Reply, Request, Row, activity};
-use crate::{Mon, format, health::Mute, ledger_keys, state::value};
+use crate::{
+    Mon,
+    format::{self, Align},
+    health::Mute,
+    ledger_keys,
+    state::value,
+};
 
 pub(super) const ROWS: &[Row] = &[
     Row { sig: "status", help: "show cluster status", module: "mon", perm: "r", run: status },
@@ -385,7 +391,8 @@ fn status_text(mon: &Mon, wall: UTime) -> String {
     services.extend(mon.service_map.lines());
     let width = services.iter().map(|(name, _)| name.len() + 1).max().unwrap_or_default();
     services[2].1.push_str(&flags_line(map, &" ".repeat(4 + width + 1)));
-    let lines = services.iter().map(|(name, line)| format!("\n    {:<width$} {line}", format!("{name}:")));
+    let name = |name: &str| format::pad(&format!("{name}:"), width, Align::Left);
+    let lines = services.iter().map(|(of, line)| format!("\n    {} {line}", name(of)));
     out.push_str("\n \n  services:");
     out.extend(lines);
     let total = mon.stats.total();

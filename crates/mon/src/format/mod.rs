@@ -10,7 +10,7 @@ use serde_json::Value;
 pub(crate) use types::pretty_json as pretty;
 
 pub(crate) use python::{python_line, python_sorted};
-pub(crate) use table::{Align, TextTable};
+pub(crate) use table::{Align, TextTable, pad};
 pub(crate) use types::xml;
 
 fn scaled(value: u64, base: u64, units: &[&str]) -> String {

@@ -14,6 +14,16 @@ struct Column {
     align: Align,
 }
 
+/// The text with so many characters at least. Clients choose how long a name is, and `format!` takes no width above
+/// 65,535.
+pub(crate) fn pad(text: &str, width: usize, align: Align) -> String {
+    let space = " ".repeat(width.saturating_sub(text.chars().count()));
+    match align {
+        Align::Left => format!("{text}{space}"),
+        Align::Right => format!("{space}{text}"),
+    }
+}
+
 /// Rows under headings, two spaces between columns.
 #[derive(Debug, Default)]
 pub(crate) struct TextTable {
@@ -42,10 +52,6 @@ impl TextTable {
             cells.chain([self.columns[at].heading.len()]).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let pad = |text: &str, width: usize, align: Align| match align {
-            Align::Left => format!("{text:<width$}"),
-            Align::Right => format!("{text:>width$}"),
-        };
         let headings: Vec<String> =
             self.columns.iter().zip(&widths).map(|(c, w)| pad(&c.heading, *w, c.heading_align)).collect();
         let mut out = headings.join("  ") + "\n";
@@ -56,5 +62,20 @@ impl TextTable {
             out.push('\n');
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_may_be_longer_than_widths_of_the_standard_library() {
+        let mut table = TextTable::default().columns(&[("A", Align::Left), ("B", Align::Right)]);
+        let long = "\u{e9}".repeat(70_000);
+        table.row(vec![long.clone(), "1".to_owned()]);
+        table.row(vec!["x".to_owned(), long]);
+        let lines: Vec<usize> = table.render().lines().map(|line| line.chars().count()).collect();
+        assert_eq!(lines, [140_002; 3]);
     }
 }

@@ -9,7 +9,7 @@ use types::{Errno, UTime};
 use crate::{
     Mon,
     commands::{Reply, Request},
-    format::{python_line, python_sorted},
+    format::{Align, pad, python_line, python_sorted},
 };
 
 module_rows! {
@@ -198,7 +198,8 @@ fn list(req: &Request<'_>, only_new: bool) -> Reply {
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
     let widths = [width(0), width(1), width(2)];
     let line = |[id, entity, new]: &[String; 3]| {
-        format!("{id:<0$}  {entity:<1$}  {new:^2$}  ", widths[0], widths[1], widths[2])
+        let (id, entity) = (pad(id, widths[0], Align::Left), pad(entity, widths[1], Align::Left));
+        format!("{id}  {entity}  {new:^0$}  ", widths[2])
     };
     Reply::module(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
@@ -336,7 +337,74 @@ impl Mon {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*, sample::select};
+
     use super::*;
+
+    /// Parts of times and of stacks.
+    const PARTS: &[&str] = &[
+        "2026",
+        "-",
+        "-",
+        "11",
+        "22",
+        "T",
+        " ",
+        "05",
+        ":",
+        ":",
+        "54",
+        ".",
+        ".",
+        "847179",
+        "Z",
+        "4294967295",
+        "0",
+        "99999",
+        "-1",
+        "+1",
+        "()",
+        "[0x1]",
+        "+0x1 ",
+        " thread ",
+        ": ",
+        "\u{e9}",
+        "\n",
+        "",
+    ];
+
+    fn text() -> impl Strategy<Value = String> {
+        prop_oneof![vec(select(PARTS), 0..16).prop_map(|parts| parts.concat()), any::<String>()]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(600))]
+
+        #[test]
+        fn a_time_is_read_as_it_is_shown(sec: u32, micros in 0u32..1_000_000) {
+            let (year, month, day, hour, minute, second) = UTime::new(sec, 0).civil();
+            let shown = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z");
+            prop_assert_eq!(time_of(&shown), Some(UTime::new(sec, micros * 1_000)));
+        }
+
+        #[test]
+        fn any_text_is_a_time_or_none(text in text(), changed in text(), at in 0usize..27) {
+            let _ = time_of(&text);
+            let (head, tail) = "2026-11-22T05:54:35.847179Z".split_at(at);
+            let time = time_of(&format!("{head}{changed}{tail}"));
+            prop_assert!(time.is_none_or(|time| time.nsec < 1_000_000_000));
+        }
+
+        #[test]
+        fn any_report_is_read(stack in vec(text(), 0..4), message in text(), stamp in text(), form in 0u8..4) {
+            let stack = if form == 0 { json!("x") } else { json!(stack) };
+            let report = json!({"backtrace": stack, "assert_msg": message, "timestamp": stamp, "entity_name": form});
+            let found = signature(&report);
+            prop_assert_eq!(found.map(|text| text.len()), (form != 0).then_some(64));
+            let read = Crash::read(report.to_string().as_bytes()).expect("it is an object");
+            prop_assert!(read.timestamp.chars().count() <= NAME_CHARS_MAX && !read.is_archived);
+        }
+    }
 
     #[test]
     fn times_and_signatures() {

@@ -1,8 +1,8 @@
 //! Attacks that worked on Ceph's monitors and managers, each tried by a client that may only read.
 
 use messages::{
-    LogEntry, LogLevel, MCommand, MGetPoolStats, MLog, MMgrCommand, MMonCommand, MMonGetMap, MMonGetOSDMap,
-    MMonGetVersion, MMonSubscribe, MPoolOp, MStatfs, Message, PoolOpCode, SubscribeItem,
+    LogEntry, LogLevel, MCommand, MGetPoolStats, MLog, MMgrCommand, MMgrOpen, MMonCommand, MMonGetMap,
+    MMonGetOSDMap, MMonGetVersion, MMonSubscribe, MPoolOp, MStatfs, Message, PoolOpCode, SubscribeItem,
 };
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityNum, Epoch, SnapId};
 
@@ -352,4 +352,30 @@ fn what_clients_send_is_kept_only_in_part() {
     let cmd = vec![format!(r#"{{"prefix":"status","{long}":1}}"#)];
     let command = MMonCommand { fsid: FSID, cmd, ..MMonCommand::default() };
     assert_eq!(crate::op_history::describe(&command.into()).len(), 4_096);
+}
+
+/// Widths of the standard library end at 65,535, and a client that may write to the manager, or report a crash, chooses
+/// how long a name is.
+#[test]
+fn names_of_any_length_are_shown() {
+    let mut cluster = Cluster::with_rbd();
+    let weak = enter(&mut cluster, 60, "client.weak", r#""mon","profile crash","mgr","profile crash""#);
+    let peer = cluster.peer(weak);
+    let service_name = "x".repeat(65_536);
+    let service = Some(Default::default());
+    cluster.manage(&peer, MMgrOpen { service_name, service, ..MMgrOpen::default() });
+    assert!(cluster.text(r#"{"prefix":"status"}"#).contains(&"x".repeat(65_536)));
+    let id = "y".repeat(70_000);
+    let report = format!(r#"{{"crash_id":"{id}","timestamp":"2026-09-20T10:00:00.123456Z"}}"#);
+    let post = MMgrCommand {
+        cmd: vec![r#"{"prefix":"crash post"}"#.to_owned()],
+        input: report.into(),
+        ..MMgrCommand::default()
+    };
+    let answer = cluster.manage(&peer, post).pop();
+    assert!(matches!(&answer, Some(Message::MMgrCommandReply(reply)) if reply.result == 0), "{answer:?}");
+    assert!(cluster.text(r#"{"prefix":"crash ls"}"#).contains(&id));
+    let pool = "z".repeat(70_000);
+    cluster.ok(&format!(r#"{{"prefix":"osd pool create","pool":"{pool}"}}"#));
+    assert!(cluster.text(r#"{"prefix":"df"}"#).contains(&pool));
 }
