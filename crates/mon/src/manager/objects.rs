@@ -183,9 +183,19 @@ pub(crate) struct View<'a> {
     pub(crate) reads: &'a Reads,
 }
 
+/// The refusal of a reply that is none.
+fn malformed() -> Stop {
+    Stop::Refused(Errno::EIO, "[errno 5] RBD I/O error (malformed reply)".to_owned())
+}
+
 fn decoded<T: Decode>(bytes: Bytes) -> Result<T, Stop> {
-    let bad = |_| Stop::Refused(Errno::EIO, "[errno 5] RBD I/O error (malformed reply)".to_owned());
-    T::from_prefix(bytes).map_err(bad)
+    T::from_prefix(bytes).map_err(|_| malformed())
+}
+
+/// Where the next page of a listing begins: behind the last key of this one. Pages that do not lead on would be read
+/// for ever.
+pub(crate) fn next_page(after: &str, last: String) -> Result<String, Stop> {
+    if last.as_str() > after { Ok(last) } else { Err(malformed()) }
 }
 
 impl View<'_> {
@@ -218,7 +228,8 @@ impl View<'_> {
         let mut all = BTreeMap::new();
         let mut after = String::new();
         loop {
-            let key = ReadKey { place: place.clone(), oid: oid.to_owned(), op: ReadOp::Omap(after) };
+            let op = ReadOp::Omap(after.clone());
+            let key = ReadKey { place: place.clone(), oid: oid.to_owned(), op };
             let Some(bytes) = self.read(key)? else { return Ok(all) };
             let (pairs, more): (BTreeMap<String, Bytes>, bool) = decoded(bytes)?;
             let last = pairs.keys().next_back().cloned().filter(|_| more);
@@ -227,7 +238,7 @@ impl View<'_> {
                 return Err(Stop::too_many(oid, ENTRIES_MAX));
             }
             let Some(last) = last else { return Ok(all) };
-            after = last;
+            after = next_page(&after, last)?;
         }
     }
 }
@@ -296,5 +307,20 @@ mod tests {
             let expect = if count > ENTRIES_MAX { Err(Stop::too_many("o", ENTRIES_MAX)) } else { Ok(count) };
             assert_eq!(found.map(|found| found.len()), expect);
         }
+    }
+
+    #[test]
+    fn pages_that_do_not_lead_on_are_refused() {
+        let map = crate::state::State::default().osdmap;
+        let place = Place::new(PoolId(1), "");
+        let mut reads = Reads::default();
+        let page = |key: &str| {
+            let pairs = BTreeMap::from([(key.to_owned(), Bytes::new())]);
+            Ok((pairs, true).to_bytes(Features::PACIFIC))
+        };
+        for (after, found) in [("", "b"), ("b", "c"), ("c", "b")] {
+            reads.insert(ReadKey { op: ReadOp::Omap(after.to_owned()), ..key("o") }, page(found));
+        }
+        assert_eq!(View { map: &map, reads: &reads }.omap(&place, "o"), Err(malformed()));
     }
 }

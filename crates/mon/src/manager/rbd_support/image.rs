@@ -7,7 +7,7 @@ use codec::{Codec, Decode, DecodeError, Reader};
 use types::{Errno, PoolId, SnapId};
 
 use super::spec::is_plain;
-use crate::manager::objects::{ENTRIES_MAX, NoInput, Place, Stop, UnreadObjects, View};
+use crate::manager::objects::{ENTRIES_MAX, NoInput, Place, Stop, UnreadObjects, View, next_page};
 
 /// Entries of one listing.
 const LIST_MAX: u64 = 1024;
@@ -200,10 +200,11 @@ fn pairs(
     let mut all: BTreeMap<String, String> = BTreeMap::new();
     let mut after = String::new();
     loop {
-        let page: Option<BTreeMap<String, String>> = view.call(place, oid, method, &(after, LIST_MAX))?;
+        let page: Option<BTreeMap<String, String>> =
+            view.call(place, oid, method, &(after.clone(), LIST_MAX))?;
         let page = page.unwrap_or_default();
         let is_last = (page.len() as u64) < LIST_MAX;
-        after = page.keys().next_back().cloned().unwrap_or_default();
+        let last = page.keys().next_back().cloned().unwrap_or_default();
         all.extend(page);
         if all.len() > max {
             return Err(Stop::too_many(oid, max));
@@ -211,6 +212,7 @@ fn pairs(
         if is_last {
             return Ok(all);
         }
+        after = next_page(&after, last)?;
     }
 }
 

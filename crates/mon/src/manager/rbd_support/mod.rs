@@ -362,3 +362,6 @@ impl Mon {
         self.start_runs(wall, effects);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,9 +73,11 @@ fn zone(text: &str) -> Option<(i64, String)> {
         _ => return None,
     };
     let digits = text[1..].replace(':', "");
+    // A number of its own may have a sign.
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_digit());
     let (hours, minutes) = match digits.len() {
-        2 => (digits.parse::<i64>().ok()?, 0),
-        4 if digits.is_ascii() => (digits[..2].parse::<i64>().ok()?, digits[2..].parse::<i64>().ok()?),
+        2 if are_digits => (digits.parse::<i64>().ok()?, 0),
+        4 if are_digits => (digits[..2].parse::<i64>().ok()?, digits[2..].parse::<i64>().ok()?),
         _ => return None,
     };
     if hours > 23 || minutes > 59 {
@@ -220,7 +222,7 @@ mod tests {
         assert_eq!(shown("14:05"), at(845, "14:05:00"));
         assert_eq!(shown("2024-01-31T00:30:10+02:00"), at(150, "00:30:00+02:00"));
         assert_eq!(shown("01:00Z"), at(60, "01:00:00+00:00"));
-        for bad in ["x", "25:00", "1", "10:00+x", "10:60"] {
+        for bad in ["x", "25:00", "1", "10:00+x", "10:60", "10:00+-1", "10:00-+1+1"] {
             assert!(shown(bad).is_err(), "{bad}");
         }
     }
