@@ -41,7 +41,7 @@ impl PgStatSum {
             ("num_read_kb", self.read_bytes >> 10),
             ("num_write", self.writes),
             ("num_write_kb", self.write_bytes >> 10),
-            ("num_scrub_errors", self.shallow_scrub_errors + self.deep_scrub_errors),
+            ("num_scrub_errors", self.shallow_scrub_errors.saturating_add(self.deep_scrub_errors)),
             ("num_shallow_scrub_errors", self.shallow_scrub_errors),
             ("num_deep_scrub_errors", self.deep_scrub_errors),
             ("num_objects_recovered", self.objects_recovered),

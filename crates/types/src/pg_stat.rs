@@ -251,12 +251,12 @@ pub struct PoolStatfs {
 }
 
 impl PoolStatfs {
-    /// Sum of two.
+    /// Sum of two. An OSD may report any number.
     pub fn plus(self, other: PoolStatfs) -> PoolStatfs {
         PoolStatfs {
-            allocated: self.allocated + other.allocated,
-            data_stored: self.data_stored + other.data_stored,
-            omap_allocated: self.omap_allocated + other.omap_allocated,
+            allocated: self.allocated.saturating_add(other.allocated),
+            data_stored: self.data_stored.saturating_add(other.data_stored),
+            omap_allocated: self.omap_allocated.saturating_add(other.omap_allocated),
         }
     }
 }

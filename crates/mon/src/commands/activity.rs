@@ -60,7 +60,7 @@ pub(super) fn recovery_rate_text(rates: &Rates) -> Option<String> {
 }
 
 fn is_recovering(rates: &Rates) -> bool {
-    rates.done.objects_recovered + rates.done.bytes_recovered > 0
+    rates.done.objects_recovered > 0 || rates.done.bytes_recovered > 0
 }
 
 /// The bytes that clients read and write in a second, each where they read and write at all, be it no data.
@@ -110,7 +110,7 @@ pub(super) fn ops_apart(rates: &Rates) -> String {
 
 /// `18 op/s`.
 pub(super) fn ops_together(rates: &Rates) -> String {
-    format!("{} op/s", format::count(rates.reads + rates.writes))
+    format!("{} op/s", format::count(rates.ops()))
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ fn stat(req: &mut Request<'_>) -> Reply {
         let rates = mon.stats.rates(None);
         if let Some(out) = summary.as_object_mut() {
             let client = activity::client_bytes(&rates);
-            let io = (!client.is_empty()).then(|| ("io_sec".to_owned(), (rates.reads + rates.writes).into()));
+            let io = (!client.is_empty()).then(|| ("io_sec".to_owned(), rates.ops().into()));
             out.extend(client.into_iter().chain(io));
             out.extend(activity::recovery(&total));
             out.extend(activity::recovery_rate(&rates));

@@ -55,17 +55,18 @@ pub(super) fn pg_json(stat: &PgStat) -> Value {
     with_first("pgid", stat.pgid.to_string().into(), stat.dump())
 }
 
+/// Entries of the logs of these PGs.
+pub(super) fn log_size<'a>(stats: impl Iterator<Item = &'a PgStat>) -> u64 {
+    stats.fold(0, |sum, stat| sum.saturating_add(stat.log_size))
+}
+
 fn sums_json<'a>(
     mon: &Mon,
-    stats: impl Iterator<Item = &'a PgStat>,
+    stats: impl Iterator<Item = &'a PgStat> + Clone,
     pool: Option<PoolId>,
 ) -> Map<String, Value> {
-    let (mut log, mut up, mut acting) = (0u64, 0usize, 0usize);
-    for stat in stats {
-        log += stat.log_size;
-        up += stat.up.len();
-        acting += stat.acting.len();
-    }
+    let log = log_size(stats.clone());
+    let (up, acting) = stats.fold((0, 0), |sum, stat| (sum.0 + stat.up.len(), sum.1 + stat.acting.len()));
     let map = &mon.committed.osdmap;
     let (sum, statfs) = match pool {
         Some(id) => (mon.stats.pool_sum(id), mon.stats.pool_statfs_sum(id)),

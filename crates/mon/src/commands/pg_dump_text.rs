@@ -2,7 +2,10 @@
 
 use types::{OsdStat, PgStat, PgStatSum, PoolId, UTime};
 
-use super::pg::{OMAP_NOTE, all_stats};
+use super::{
+    pg::{OMAP_NOTE, all_stats},
+    pg_dump::log_size,
+};
 use crate::{
     Mon,
     format::{self, Align, TextTable},
@@ -50,7 +53,7 @@ pub(super) fn parts_text(mon: &Mon, wall: UTime, wanted: &[String]) -> String {
     let wants = |name: &str| wanted.iter().any(|w| w == name);
     let is_all = wanted.is_empty() || wants("all");
     let head = format!("version {}\nstamp {wall}\nlast_osdmap_epoch 0\nlast_pg_scan 0\n", mon.stats.version);
-    let log = stats.iter().map(|s| s.log_size).sum();
+    let log = log_size(stats.iter());
     let sum = vec![("sum".to_owned(), mon.stats.total(), log)];
     if is_all {
         // Under the PGs the sums go without headings: their columns are the same.
@@ -79,7 +82,7 @@ pub(super) fn parts_text(mon: &Mon, wall: UTime, wanted: &[String]) -> String {
 
 fn pool_rows(mon: &Mon, stats: &[PgStat]) -> Vec<(String, PgStatSum, u64)> {
     let row = |id: &PoolId| {
-        let log = stats.iter().filter(|s| s.pgid.pool == *id).map(|s| s.log_size).sum();
+        let log = log_size(stats.iter().filter(|s| s.pgid.pool == *id));
         (id.to_string(), mon.stats.pool_sum(*id), log)
     };
     mon.committed.osdmap.pools.keys().map(row).collect()

@@ -127,7 +127,9 @@ fn load_by_space(req: &Request<'_>) -> Result<Load, Reply> {
     let stats = req.map().osds().filter_map(|osd| Some((osd, req.mon.stats.osd(osd)?)));
     let stats: Vec<_> =
         stats.filter(|(_, stat)| stat.kb > 0).map(|(osd, s)| (osd, s.kb_used, s.kb)).collect();
-    let (used, all) = stats.iter().fold((0, 0), |sum, (_, used, kb)| (sum.0 + used, sum.1 + kb));
+    let (used, all) = stats
+        .iter()
+        .fold((0u64, 0u64), |sum, (_, used, kb)| (sum.0.saturating_add(*used), sum.1.saturating_add(*kb)));
     if all < 1024 {
         return Err(Reply::fail(
             Errno::EDOM,

@@ -21,7 +21,7 @@ impl Mon {
             if states.is_empty() { "none".to_owned() } else { states.join(", ") },
         );
         let rates = self.stats.rates(None);
-        let activity = match rates.reads + rates.writes {
+        let activity = match rates.ops() {
             0 => String::new(),
             _ => format!(
                 "read {} op/s, {}/s | write {} op/s, {}/s",

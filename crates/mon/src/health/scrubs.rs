@@ -15,7 +15,7 @@ const REPAIRS_MAX: u64 = 10;
 impl Mon {
     pub(super) fn check_scrubs(&self, health: &mut Health) {
         let total = self.stats.total();
-        let errors = total.shallow_scrub_errors + total.deep_scrub_errors;
+        let errors = total.shallow_scrub_errors.saturating_add(total.deep_scrub_errors);
         if errors > 0 {
             let text = format!("{errors} scrub errors");
             health.add("OSD_SCRUB_ERRORS", Severity::Err, text, errors as usize, Vec::new());

@@ -17,10 +17,10 @@ fn iostat(req: &mut Request<'_>) -> Reply {
     let cells = [
         ("Read", bytes(rates.read_bytes)),
         ("Write", bytes(rates.write_bytes)),
-        ("Total", bytes(rates.read_bytes + rates.write_bytes)),
+        ("Total", bytes(rates.read_bytes.saturating_add(rates.write_bytes))),
         ("Read IOPS", rates.reads.to_string()),
         ("Write IOPS", rates.writes.to_string()),
-        ("Total IOPS", (rates.reads + rates.writes).to_string()),
+        ("Total IOPS", rates.ops().to_string()),
     ];
     let width = usize::try_from(req.args.int("width").unwrap_or(80)).unwrap_or(80).clamp(80, 1_000) / COLUMNS;
     let border = format!("+{}\n", format!("{}+", "-".repeat(width)).repeat(COLUMNS));

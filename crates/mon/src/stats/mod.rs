@@ -258,28 +258,28 @@ impl Stats {
     }
 }
 
-/// Sum of two.
+/// Sum of two. An OSD may report any number.
 fn add(a: PgStatSum, b: PgStatSum) -> PgStatSum {
     PgStatSum {
-        bytes: a.bytes + b.bytes,
-        objects: a.objects + b.objects,
-        clones: a.clones + b.clones,
-        object_copies: a.object_copies + b.object_copies,
-        missing_on_primary: a.missing_on_primary + b.missing_on_primary,
-        degraded: a.degraded + b.degraded,
-        misplaced: a.misplaced + b.misplaced,
-        unfound: a.unfound + b.unfound,
-        omap_bytes: a.omap_bytes + b.omap_bytes,
-        omap_keys: a.omap_keys + b.omap_keys,
-        reads: a.reads + b.reads,
-        read_bytes: a.read_bytes + b.read_bytes,
-        writes: a.writes + b.writes,
-        write_bytes: a.write_bytes + b.write_bytes,
-        objects_recovered: a.objects_recovered + b.objects_recovered,
-        bytes_recovered: a.bytes_recovered + b.bytes_recovered,
-        shallow_scrub_errors: a.shallow_scrub_errors + b.shallow_scrub_errors,
-        deep_scrub_errors: a.deep_scrub_errors + b.deep_scrub_errors,
-        objects_repaired: a.objects_repaired + b.objects_repaired,
-        large_omap_objects: a.large_omap_objects + b.large_omap_objects,
+        bytes: a.bytes.saturating_add(b.bytes),
+        objects: a.objects.saturating_add(b.objects),
+        clones: a.clones.saturating_add(b.clones),
+        object_copies: a.object_copies.saturating_add(b.object_copies),
+        missing_on_primary: a.missing_on_primary.saturating_add(b.missing_on_primary),
+        degraded: a.degraded.saturating_add(b.degraded),
+        misplaced: a.misplaced.saturating_add(b.misplaced),
+        unfound: a.unfound.saturating_add(b.unfound),
+        omap_bytes: a.omap_bytes.saturating_add(b.omap_bytes),
+        omap_keys: a.omap_keys.saturating_add(b.omap_keys),
+        reads: a.reads.saturating_add(b.reads),
+        read_bytes: a.read_bytes.saturating_add(b.read_bytes),
+        writes: a.writes.saturating_add(b.writes),
+        write_bytes: a.write_bytes.saturating_add(b.write_bytes),
+        objects_recovered: a.objects_recovered.saturating_add(b.objects_recovered),
+        bytes_recovered: a.bytes_recovered.saturating_add(b.bytes_recovered),
+        shallow_scrub_errors: a.shallow_scrub_errors.saturating_add(b.shallow_scrub_errors),
+        deep_scrub_errors: a.deep_scrub_errors.saturating_add(b.deep_scrub_errors),
+        objects_repaired: a.objects_repaired.saturating_add(b.objects_repaired),
+        large_omap_objects: a.large_omap_objects.saturating_add(b.large_omap_objects),
     }
 }

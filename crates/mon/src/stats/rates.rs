@@ -69,6 +69,11 @@ impl Rates {
             done,
         }
     }
+
+    /// Reads and writes together.
+    pub(crate) fn ops(&self) -> u64 {
+        self.reads.saturating_add(self.writes)
+    }
 }
 
 impl Stats {

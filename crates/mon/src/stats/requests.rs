@@ -22,7 +22,7 @@ impl Mon {
                 let space = pool_space(&self.stats, map, id, pool);
                 reply.kb_used = self.stats.pool_sum(id).bytes >> 10;
                 reply.kb_avail = space.max_avail >> 10;
-                reply.kb = reply.kb_used + reply.kb_avail;
+                reply.kb = reply.kb_used.saturating_add(reply.kb_avail);
                 reply.num_objects = self.stats.pool_sum(id).objects;
             }
             None => {
@@ -78,7 +78,7 @@ pub(crate) fn stat_sum(sum: &PgStatSum) -> ObjectStatSum {
         num_wr_kb: signed(sum.write_bytes >> 10),
         num_objects_recovered: signed(sum.objects_recovered),
         num_bytes_recovered: signed(sum.bytes_recovered),
-        num_scrub_errors: signed(sum.shallow_scrub_errors + sum.deep_scrub_errors),
+        num_scrub_errors: signed(sum.shallow_scrub_errors.saturating_add(sum.deep_scrub_errors)),
         num_shallow_scrub_errors: signed(sum.shallow_scrub_errors),
         num_deep_scrub_errors: signed(sum.deep_scrub_errors),
         num_objects_misplaced: signed(sum.misplaced),
@@ -93,9 +93,9 @@ pub(crate) fn stat_sum(sum: &PgStatSum) -> ObjectStatSum {
 fn pool_stat(stats: &Stats, map: &OsdMap, id: PoolId) -> PoolStat {
     let sum = stats.pool_sum(id);
     let pgs = stats.pgs().filter(|stat| stat.pgid.pool == id);
-    let (mut log_size, mut up, mut acting) = (0, 0, 0);
+    let (mut log_size, mut up, mut acting) = (0i64, 0, 0);
     for stat in pgs {
-        log_size += signed(stat.log_size);
+        log_size = log_size.saturating_add(signed(stat.log_size));
         up += i32::try_from(stat.up.len()).unwrap_or(0);
         acting += i32::try_from(stat.acting.len()).unwrap_or(0);
     }

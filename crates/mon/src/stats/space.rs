@@ -40,18 +40,17 @@ impl Stats {
         map.osds().filter(|osd| map.is_in(*osd) && self.osds.contains_key(osd)).count()
     }
 
-    /// Sum of the devices of a set of OSDs.
+    /// Sum of the devices of a set of OSDs, which may report any number.
     pub(crate) fn devices(&self, osds: impl Iterator<Item = OsdId>) -> OsdStat {
-        let mut sum = OsdStat::default();
-        for stat in osds.filter_map(|osd| self.osds.get(&osd)) {
-            sum.kb += stat.kb;
-            sum.kb_used += stat.kb_used;
-            sum.kb_used_data += stat.kb_used_data;
-            sum.kb_used_omap += stat.kb_used_omap;
-            sum.kb_used_meta += stat.kb_used_meta;
-            sum.kb_avail += stat.kb_avail;
-        }
-        sum
+        osds.filter_map(|osd| self.osds.get(&osd)).fold(OsdStat::default(), |sum, stat| OsdStat {
+            kb: sum.kb.saturating_add(stat.kb),
+            kb_used: sum.kb_used.saturating_add(stat.kb_used),
+            kb_used_data: sum.kb_used_data.saturating_add(stat.kb_used_data),
+            kb_used_omap: sum.kb_used_omap.saturating_add(stat.kb_used_omap),
+            kb_used_meta: sum.kb_used_meta.saturating_add(stat.kb_used_meta),
+            kb_avail: sum.kb_avail.saturating_add(stat.kb_avail),
+            ..sum
+        })
     }
 }
 
@@ -59,15 +58,15 @@ impl Stats {
 pub(crate) fn pool_space(stats: &Stats, map: &OsdMap, id: PoolId, pool: &PgPool) -> PoolSpace {
     let sum = stats.pool_sum(id);
     let statfs = stats.pool_statfs_sum(id);
-    let used = statfs.allocated + statfs.omap_allocated;
+    let used = statfs.allocated.saturating_add(statfs.omap_allocated);
     let avail_raw = avail_raw(stats, map, pool);
     let copies = f64::from(pool.size.max(1)) * there(sum.object_copies, sum.degraded);
     let per_copy = |bytes: u64| if copies > 0.0 { (bytes as f64 / copies) as u64 } else { 0 };
     let (stored_omap, max_avail) = (per_copy(statfs.omap_allocated), per_copy(avail_raw));
-    let stored = per_copy(statfs.data_stored) + stored_omap;
+    let stored = per_copy(statfs.data_stored).saturating_add(stored_omap);
     let stored_raw = (stored as f64 * copies) as u64;
-    let whole = used + avail_raw;
-    let used_ratio = if whole == 0 { 0.0 } else { used as f64 / whole as f64 };
+    let whole = used as f64 + avail_raw as f64;
+    let used_ratio = if whole == 0.0 { 0.0 } else { used as f64 / whole };
     let used_omap = statfs.omap_allocated;
     PoolSpace { stored, stored_omap, stored_raw, used, used_omap, max_avail, avail_raw, used_ratio }
 }

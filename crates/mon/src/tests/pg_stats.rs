@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use messages::MPGStats;
+use messages::{MGetPoolStats, MPGStats, MStatfs};
 use serde_json::json;
-use types::{OsdId, PgId, PgStat, PgStatSum, PgState, PoolId};
+use types::{OsdId, OsdStat, PgId, PgStat, PgStatSum, PgState, PoolId, PoolStatfs};
 
-use super::cluster::Cluster;
+use super::cluster::{ADMIN, Cluster};
 
 const POOL: PoolId = PoolId(1);
 
@@ -179,4 +179,66 @@ fn recovery_is_told_in_numbers_and_in_words() {
     assert_eq!(gauge(&cluster), "ceph_pool_num_objects_recovered{pool_id=\"1\"} 14.0");
     cluster.pass(Duration::from_secs(10));
     assert_eq!(gauge(&cluster), "ceph_pool_num_objects_recovered{pool_id=\"1\"} 0.0", "of the last seconds");
+}
+
+/// What OSDs report may be any numbers, and sums of them end at the largest number there is.
+#[test]
+fn reports_of_any_numbers_are_summed_up() {
+    let mut cluster = Cluster::with_rbd();
+    let most = u64::MAX;
+    for times in 1..=4 {
+        let done = most / 4 * times;
+        for osd in 0..3 {
+            let counted = PgStatSum {
+                bytes: most,
+                objects: most,
+                object_copies: most,
+                degraded: most,
+                misplaced: most,
+                unfound: most,
+                reads: done,
+                read_bytes: done,
+                writes: done,
+                write_bytes: done,
+                objects_recovered: done,
+                bytes_recovered: done,
+                shallow_scrub_errors: most,
+                deep_scrub_errors: most,
+                ..PgStatSum::default()
+            };
+            let pg = |seed| PgStat {
+                pgid: PgId::new(POOL, seed),
+                state: PgState::ACTIVE,
+                reported_epoch: cluster.map().epoch,
+                reported_seq: most - 4 + times,
+                acting_primary: OsdId(osd),
+                log_size: most,
+                sum: counted,
+                ..PgStat::default()
+            };
+            let stat = OsdStat { kb: most, kb_used: most, kb_avail: most, ..OsdStat::default() };
+            let statfs = PoolStatfs { allocated: most, data_stored: most, omap_allocated: most };
+            let report = MPGStats {
+                osd: OsdId(osd),
+                seq: (1 << 32) + times,
+                stat,
+                pgs: vec![pg(osd as u32), pg(osd as u32 + 3)],
+                pool_stat: vec![(POOL, statfs)],
+                ..MPGStats::default()
+            };
+            cluster.say(Cluster::osd_conn(osd), report);
+        }
+        cluster.pass(Duration::from_secs(2));
+    }
+    for prefix in ["status", "health", "df", "pg dump", "pg stat", "osd df", "osd pool stats", "iostat"] {
+        for format in ["plain", "json"] {
+            cluster.text(&json!({"prefix": prefix, "format": format}).to_string());
+        }
+    }
+    assert_eq!(cluster.json(r#"{"prefix":"df"}"#)["pools"][0]["stats"]["objects"], most);
+    for data_pool in [None, Some(POOL)] {
+        cluster.say(ADMIN, MStatfs { data_pool, ..MStatfs::default() });
+        cluster.say(ADMIN, MGetPoolStats { pools: vec!["rbd".to_owned()], ..MGetPoolStats::default() });
+    }
+    assert!(cluster.mon.metrics().contains("ceph_pool_objects"));
 }
