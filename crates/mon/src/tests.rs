@@ -10,6 +10,7 @@ mod config_keys;
 mod crush_clients;
 mod crush_places;
 mod crush_rules;
+mod damage;
 mod device_classes;
 mod file_systems;
 mod health;

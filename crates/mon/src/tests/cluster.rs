@@ -71,6 +71,11 @@ impl Cluster {
             seed: [3; 32],
         };
         ledger.commit(&mkfs(&params)).unwrap();
+        Cluster::on(ledger)
+    }
+
+    /// The cluster that the ledger holds, booted, with an admin connected.
+    pub(crate) fn on(ledger: MemLedger) -> Cluster {
         let mut cluster = Cluster {
             mon: Mon::new(MonOptions::default(), [1; 32]),
             ledger,
@@ -195,6 +200,11 @@ impl Cluster {
         let tid = self.tid;
         self.event(Event::Received { conn, tid, message: message.into() });
         tid
+    }
+
+    /// The id of the last request.
+    pub(crate) fn last_tid(&self) -> u64 {
+        self.tid
     }
 
     /// Says something to the manager as `peer`; gives the answers so far.
