@@ -7,7 +7,11 @@ use crate::map::{CrushMap, step};
 impl CrushMap {
     /// A class without devices. The name must be free.
     pub fn create_class(&mut self, name: &str) -> i32 {
-        let id = self.class_names.keys().next_back().map_or(0, |last| last + 1);
+        let ids = || self.class_names.keys().copied();
+        let next = ids().next_back().map_or(Some(0), |last| last.checked_add(1));
+        // A map that an operator made may use the last number.
+        let free = || ids().filter(|id| *id >= 0).zip(0..).find(|(id, at)| id != at).map(|(_, at)| at);
+        let id = next.or_else(free).unwrap_or_default();
         self.class_names.insert(id, name.to_owned());
         id
     }

@@ -92,7 +92,13 @@ impl CrushMap {
         self.id_of(name).ok_or_else(|| EditError::NotFound(name.to_owned()))
     }
 
-    fn new_bucket(&mut self, name: &str, kind: i32) -> i32 {
+    /// The number of a type of buckets. A map that an operator made may name types by numbers that no bucket can have.
+    pub(crate) fn bucket_type(&self, name: &str) -> Result<u16, EditError> {
+        let kind = self.type_of(name).and_then(|kind| u16::try_from(kind).ok()).filter(|kind| *kind > 0);
+        kind.ok_or_else(|| EditError::NotFound(format!("type {name}")))
+    }
+
+    fn new_bucket(&mut self, name: &str, kind: u16) -> i32 {
         let free = self.buckets.iter().position(Option::is_none).unwrap_or(self.buckets.len());
         if free == self.buckets.len() {
             // Ceph doubles its table of buckets; clients see its size only.
@@ -100,7 +106,7 @@ impl CrushMap {
         }
         let id = -1 - free as i32;
         let alg = BucketAlg::Straw2 { item_weights: Vec::new() };
-        let bucket = Bucket { id, kind: kind as u16, alg, hash: 0, weight: 0, items: Vec::new() };
+        let bucket = Bucket { id, kind, alg, hash: 0, weight: 0, items: Vec::new() };
         self.buckets[free] = Some(bucket);
         self.names.insert(id, name.to_owned());
         id
@@ -109,8 +115,7 @@ impl CrushMap {
     /// Makes an empty bucket of a type, below nothing.
     pub fn add_bucket(&mut self, name: &str, type_name: &str) -> Result<i32, EditError> {
         self.check_new_name(name)?;
-        let kind = self.type_of(type_name).filter(|kind| *kind > 0);
-        let kind = kind.ok_or_else(|| EditError::NotFound(format!("type {type_name}")))?;
+        let kind = self.bucket_type(type_name)?;
         Ok(self.new_bucket(name, kind))
     }
 
@@ -159,10 +164,9 @@ impl CrushMap {
         weight: u32,
         location: &[(String, String)],
     ) -> Result<(), EditError> {
-        let mut wanted: Vec<(i32, &str)> = Vec::new();
+        let mut wanted: Vec<(u16, &str)> = Vec::new();
         for (type_name, name) in location {
-            let kind = self.type_of(type_name).filter(|k| *k > 0);
-            wanted.push((kind.ok_or_else(|| EditError::NotFound(format!("type {type_name}")))?, name));
+            wanted.push((self.bucket_type(type_name)?, name));
         }
         wanted.sort_unstable();
         // From the lowest bucket up: make those that are missing, and hang each below the next.
@@ -171,7 +175,7 @@ impl CrushMap {
         for (kind, name) in wanted {
             let (bucket, is_new) = match self.id_of(name) {
                 Some(found) if found < 0 => {
-                    if self.bucket(found).is_none_or(|b| i32::from(b.kind) != kind) {
+                    if self.bucket(found).is_none_or(|b| b.kind != kind) {
                         return Err(EditError::WrongType(name.to_owned()));
                     }
                     (found, false)
@@ -315,11 +319,7 @@ impl CrushMap {
                 self.classes.remove(&device);
             }
             Some(name) => {
-                let id = self.class_of(name).unwrap_or_else(|| {
-                    let id = self.class_names.keys().next_back().map_or(0, |last| last + 1);
-                    self.class_names.insert(id, name.to_owned());
-                    id
-                });
+                let id = self.class_of(name).unwrap_or_else(|| self.create_class(name));
                 self.classes.insert(device, id);
             }
         }
@@ -437,7 +437,7 @@ impl CrushMap {
         let class_name = self.class_names.get(&class).cloned().unwrap_or_default();
         let name = format!("{}~{class_name}", self.names.get(&id).map_or("", String::as_str));
         let known = self.class_buckets.get(&id).and_then(|c| c.get(&class)).copied();
-        let shadow = known.unwrap_or_else(|| self.new_bucket(&name, i32::from(original.kind)));
+        let shadow = known.unwrap_or_else(|| self.new_bucket(&name, original.kind));
         self.names.insert(shadow, name);
         self.classes.insert(shadow, class);
         let weight = items.iter().fold(0u32, |sum, (_, w)| sum.saturating_add(*w));

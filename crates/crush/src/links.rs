@@ -19,17 +19,16 @@ impl CrushMap {
     pub fn link_bucket(&mut self, name: &str, location: &[(String, String)]) -> Result<(), EditError> {
         let id = self.find(name)?;
         let weight = self.bucket(id).ok_or_else(|| EditError::NotFound(format!("bucket {name}")))?.weight;
-        let mut wanted: Vec<(i32, &(String, String))> = Vec::new();
+        let mut wanted: Vec<(u16, &(String, String))> = Vec::new();
         for place in location {
-            let kind = self.type_of(&place.0).filter(|kind| *kind > 0);
-            wanted.push((kind.ok_or_else(|| EditError::NotFound(format!("type {}", place.0)))?, place));
+            wanted.push((self.bucket_type(&place.0)?, place));
         }
         wanted.sort_unstable();
         let Some((kind, nearest)) = wanted.first().copied() else { return Ok(()) };
         let above: Vec<(String, String)> = wanted[1..].iter().map(|(_, place)| (*place).clone()).collect();
         self.whole_or_nothing(|map| {
             let parent = match map.id_of(&nearest.1) {
-                Some(found) if map.bucket(found).is_some_and(|b| i32::from(b.kind) == kind) => found,
+                Some(found) if map.bucket(found).is_some_and(|b| b.kind == kind) => found,
                 Some(_) => return Err(EditError::WrongType(nearest.1.clone())),
                 None => {
                     let made = map.add_bucket(&nearest.1, &nearest.0)?;

@@ -37,6 +37,19 @@ fn a_bucket_in_two_places_weighs_in_both() {
 }
 
 #[test]
+fn types_and_classes_of_any_number_are_no_others() {
+    let mut map = two_hosts();
+    map.type_names.insert(65_536 + 1, "wide".to_owned());
+    map.class_names.insert(i32::MAX, "last".to_owned());
+    let missing = Err(EditError::NotFound("type wide".to_owned()));
+    assert_eq!(map.add_bucket("b", "wide"), missing);
+    assert_eq!(map.move_item("h0", &place("wide", "default")), missing.map(|_: i32| ()));
+    assert_eq!([map.create_class("x"), map.create_class("y")], [1, 2]);
+    map.set_device_class(0, Some("z")).unwrap();
+    assert_eq!(map.device_class(0), Some("z"));
+}
+
+#[test]
 fn all_holders_are_the_parents_of_each() {
     let mut map = two_hosts();
     map.link_bucket("h0", &place("root", "other")).unwrap();
