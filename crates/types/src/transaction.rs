@@ -359,18 +359,17 @@ impl TxnOp {
         Ok(match u8::decode(meta)? {
             tag::CREATE_COLLECTION => TxnOp::CreateCollection,
             tag::REMOVE_COLLECTION => TxnOp::RemoveCollection,
-            tag::SPLIT => TxnOp::Split(Box::new(CollSplit {
-                child: Decode::decode(meta)?,
-                from: Decode::decode(meta)?,
-                to: Decode::decode(meta)?,
-                record: Decode::decode(meta)?,
-                omap: decode_pairs(meta, Reader::copy)?,
-            })),
-            tag::MERGE => TxnOp::Merge(Box::new(CollMerge {
-                source: Decode::decode(meta)?,
-                from: Decode::decode(meta)?,
-                to: Decode::decode(meta)?,
-            })),
+            tag::SPLIT => {
+                let child = Decode::decode(meta)?;
+                let (from, to) = decode_range(meta)?;
+                let (record, omap) = (Decode::decode(meta)?, decode_pairs(meta, Reader::copy)?);
+                TxnOp::Split(Box::new(CollSplit { child, from, to, record, omap }))
+            }
+            tag::MERGE => {
+                let source = Decode::decode(meta)?;
+                let (from, to) = decode_range(meta)?;
+                TxnOp::Merge(Box::new(CollMerge { source, from, to }))
+            }
             tag => {
                 if tag & tag::SAME == 0 {
                     *last = Some(decode_name(meta)?);
@@ -429,6 +428,15 @@ fn decode_name(meta: &mut Reader) -> Result<HObject, DecodeError> {
         snap: if parts & SNAP != 0 { Decode::decode(meta)? } else { SnapId::HEAD },
         is_max: parts & MAX != 0,
     })
+}
+
+/// The first object of a range and the first one behind it.
+fn decode_range(meta: &mut Reader) -> Result<(HObject, HObject), DecodeError> {
+    let (from, to) = (HObject::decode(meta)?, HObject::decode(meta)?);
+    if from > to {
+        return Err(DecodeError::Invalid { what: "range of objects", value: u64::from(from.hash) });
+    }
+    Ok((from, to))
 }
 
 /// Bytes in memory of their own: they stay for long, and would otherwise keep everything alive that they came with.
@@ -583,6 +591,27 @@ mod tests {
         assert!(decode(tag::WRITE, &[end - 16, 16]).is_ok());
         assert_eq!(decode(tag::ZERO, &[0, end]), Ok(Mutation::Zero { offset: 0, len: end }));
         assert_eq!(decode(tag::TRUNCATE, &[end]), Ok(Mutation::Truncate { size: end }));
+    }
+
+    #[test]
+    fn a_range_that_ends_before_it_begins_is_refused() {
+        let object = |hash: u32| HObject { pool: PoolId(1), hash, ..HObject::default() };
+        let (coll, omap) = (CollId::META, Pairs::default());
+        // Hashes compare by their bits reversed.
+        for (from, to, is_refused) in [(1, 2, true), (2, 1, false), (1, 1, false)] {
+            let (from, to, record) = (object(from), object(to), HObject::default());
+            let merge = CollMerge { source: coll, from: from.clone(), to: to.clone() };
+            let split = CollSplit { child: coll, from, to, record, omap: omap.clone() };
+            for op in [TxnOp::Merge(Box::new(merge)), TxnOp::Split(Box::new(split))] {
+                let txn = Transaction { coll, ops: vec![op] };
+                let mut meta = Vec::new();
+                txn.encode_split(&mut meta, &mut Vec::new());
+                let found =
+                    Transaction::decode_split(&mut Reader::new(meta.into()), &mut Reader::new(Bytes::new()));
+                assert_eq!(found.is_err(), is_refused, "{txn:?}: {found:?}");
+                assert!(is_refused || found == Ok(txn));
+            }
+        }
     }
 
     #[test]
