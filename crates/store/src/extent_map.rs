@@ -2,7 +2,7 @@
 
 use codec::{Decode, DecodeError, Encode, Features, Reader};
 
-use crate::{flat_map::FlatMap, space::Run};
+use crate::{device::BLOCK, flat_map::FlatMap, space::Run};
 
 /// Blocks of one extent at most, which bounds the cost of splitting one.
 const EXTENT_BLOCKS_MAX: usize = 1024;
@@ -156,14 +156,40 @@ impl Decode for ExtentMap {
         for _ in 0..input.count(20)? {
             let (block, device) = <(u64, u64)>::decode(input)?;
             let crcs = Vec::<u32>::decode(input)?;
-            let end = block.checked_add(crcs.len() as u64);
-            if block < next || crcs.is_empty() || end.is_none() {
-                return Err(DecodeError::Invalid { what: "extent order", value: block });
-            }
-            next = end.unwrap_or(u64::MAX);
-            count += crcs.len() as u64;
+            let len = crcs.len() as u64;
+            // Its last byte is one that an object may have.
+            let end = block.checked_add(len).filter(|end| end.checked_mul(BLOCK).is_some());
+            let Some(end) = end.filter(|_| block >= next && len > 0 && device.checked_add(len).is_some())
+            else {
+                return Err(DecodeError::Invalid { what: "extent", value: block });
+            };
+            next = end;
+            count += len;
             extents.insert(block, Extent { device, crcs });
         }
         Ok(ExtentMap { extents, count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_beyond_what_an_object_or_a_device_has_are_refused() {
+        let opened = |extents: &[(u64, u64, usize)]| {
+            let mut out = (extents.len() as u32).to_bytes(Features::default()).to_vec();
+            for &(block, device, count) in extents {
+                (block, device).encode(&mut out, Features::default());
+                vec![7u32; count].encode(&mut out, Features::default());
+            }
+            ExtentMap::from_bytes(out.into()).map(|map| map.count())
+        };
+        let last = u64::MAX / BLOCK;
+        assert_eq!(opened(&[(0, 5, 2), (2, 9, 1), (last - 1, 1, 1)]), Ok(4));
+        for refused in [(last - 1, 1, 2), (last, 1, 1), (u64::MAX, 1, 1), (0, u64::MAX - 1, 2), (0, 5, 0)] {
+            assert!(opened(&[refused]).is_err(), "{refused:?}");
+        }
+        assert!(opened(&[(0, 5, 2), (1, 9, 1)]).is_err());
     }
 }

@@ -22,6 +22,10 @@ const HEADER_BYTES: usize = 16;
 pub(crate) const COPIES: [u64; 2] = [0, 16];
 /// The first block after the superblocks' area.
 pub(crate) const JOURNAL_START: u64 = 32;
+/// Counters of a superblock are below this, so that none that counts on from there overflows: no store gets that far.
+pub(crate) const COUNTER_END: u64 = 1 << 62;
+/// Bytes of all stores' parts of a device at most: offsets have so many bits.
+const DEVICE_BYTES_MAX: u64 = DeviceRole::Journal.base();
 /// Runs that a root may consist of: they must fit the block.
 pub(crate) const ROOT_RUNS_MAX: usize = 200;
 
@@ -140,12 +144,28 @@ impl Superblock {
         }
     }
 
-    /// True if these blocks can hold part of the index.
-    pub(crate) fn holds_index(&self, run: &Run) -> bool {
-        [self.area, self.index_area].iter().any(|area| area.holds(*run))
+    /// True if this can be a part of the index: in blocks that may hold one, as many as it needs, and each once.
+    pub(crate) fn holds_index(&self, blob: &Blob) -> bool {
+        let areas = [self.area, self.index_area];
+        let is_inside = |run: &Run| areas.iter().any(|area| area.holds(*run));
+        let room = areas.iter().map(|area| area.count * BLOCK).sum();
+        blob.runs.iter().all(is_inside) && blob.is_measured() && u64::from(blob.bytes) <= room
     }
 
     fn is_sane(&self) -> bool {
+        let counters =
+            [self.sequence, self.epoch, self.journal_position, self.journal_sequence, self.last_txn];
+        let (main, journal, index) = self.made_with;
+        let is_size = |bytes: u64| bytes.saturating_mul(self.shards.into()) <= DEVICE_BYTES_MAX;
+        if counters.iter().any(|counter| *counter >= COUNTER_END)
+            || ![main, journal, index].into_iter().all(is_size)
+            || self.device_bytes > DEVICE_BYTES_MAX
+            // Each checkpoint has a root, and each mount ends with one.
+            || self.root.runs.is_empty() && (self.epoch, self.last_txn) != (1, 0)
+            || !self.shards.is_power_of_two()
+        {
+            return false;
+        }
         let own = |run: Run, role: DeviceRole| run.start == role.base_block() + JOURNAL_START;
         let fits =
             |run: Run, role: DeviceRole| run.count < DeviceRole::Journal.base_block() && own(run, role);
@@ -233,8 +253,8 @@ mod tests {
     use super::*;
     use crate::{Config, Store};
 
-    #[test]
-    fn the_versions_before_are_read_and_no_other() {
+    /// That of a new store.
+    fn new_block() -> Vec<u8> {
         let identity =
             StoreIdentity { store_uuid: Uuid([7; 16]), fsid: Uuid([8; 16]), osd: 3, shard: 0, shards: 1 };
         let key = JournalKey::new([9; 16]);
@@ -243,7 +263,58 @@ mod tests {
             crate::DeviceCommand::Write { data, .. } if data.starts_with(&MAGIC) => Some(data.to_vec()),
             _ => None,
         });
-        let mut block = block.expect("a store begins with its superblock");
+        block.expect("a store begins with its superblock")
+    }
+
+    #[test]
+    fn numbers_from_which_nothing_counts_on_are_refused() {
+        let mut used = Superblock::from_block(&new_block()).expect("it is valid");
+        used.root = Blob { runs: vec![Run { start: used.area.start, count: 1 }].into(), bytes: 9, crc: 7 };
+        let is_read = |change: &dyn Fn(&mut Superblock)| {
+            let mut changed = used.clone();
+            change(&mut changed);
+            Superblock::from_block(&changed.to_block()) == Some(changed)
+        };
+        let counters: [fn(&mut Superblock) -> &mut u64; 5] = [
+            |superblock| &mut superblock.sequence,
+            |superblock| &mut superblock.epoch,
+            |superblock| &mut superblock.journal_position,
+            |superblock| &mut superblock.journal_sequence,
+            |superblock| &mut superblock.last_txn,
+        ];
+        for counter in counters {
+            assert!(is_read(&|superblock| *counter(superblock) = COUNTER_END - 1));
+            assert!(!is_read(&|superblock| *counter(superblock) = COUNTER_END));
+            assert!(!is_read(&|superblock| *counter(superblock) = u64::MAX));
+        }
+        assert!(is_read(&|superblock| (superblock.shard, superblock.shards) = (1, 2)));
+        assert!(!is_read(&|superblock| (superblock.shard, superblock.shards) = (1, 3)));
+        assert!(is_read(&|superblock| superblock.made_with.1 = DEVICE_BYTES_MAX));
+        assert!(!is_read(&|superblock| superblock.made_with.1 = DEVICE_BYTES_MAX + 1));
+        assert!(!is_read(&|superblock| (superblock.shards, superblock.made_with.2) = (2, DEVICE_BYTES_MAX)));
+        assert!(!is_read(&|superblock| superblock.device_bytes = u64::MAX));
+        // A new store alone has no root.
+        assert!(is_read(&|superblock| superblock.root = Blob::default()));
+        assert!(!is_read(&|superblock| (superblock.epoch, superblock.root) = (2, Blob::default())));
+        assert!(!is_read(&|superblock| (superblock.last_txn, superblock.root) = (1, Blob::default())));
+    }
+
+    #[test]
+    fn a_part_of_the_index_is_in_blocks_that_may_hold_one_each_once() {
+        let superblock = Superblock::from_block(&new_block()).expect("it is valid");
+        let (start, count) = (superblock.area.start, superblock.area.count);
+        let holds = |runs: Vec<Run>, blocks: u64| {
+            superblock.holds_index(&Blob { runs: runs.into(), bytes: (blocks * BLOCK) as u32, crc: 0 })
+        };
+        assert!(holds(vec![Run { start, count }], count));
+        assert!(!holds(vec![Run { start: start - 1, count: 2 }], 2));
+        assert!(!holds(vec![Run { start, count: 2 }], 1));
+        assert!(!holds(vec![Run { start, count }; 2], 2 * count));
+    }
+
+    #[test]
+    fn the_versions_before_are_read_and_no_other() {
+        let mut block = new_block();
         for (version, is_read) in [(7, false), (8, true), (9, true), (VERSION, true), (11, false)] {
             block[8..12].copy_from_slice(&u32::to_le_bytes(version));
             block[12..16].fill(0);

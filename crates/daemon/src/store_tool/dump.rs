@@ -79,7 +79,7 @@ fn collection_json(inspection: &mut Inspection, coll: CollId, options: &DumpOpti
         for name in names.iter().filter(|name| is_first || **name != from) {
             count += 1;
             let layout = inspection.ask(|store| store.layout(coll, name))?.unwrap_or_default();
-            bytes += layout.size;
+            bytes = bytes.saturating_add(layout.size);
             match &options.object {
                 Some(wanted) if name.oid == wanted.as_bytes() => {
                     objects.push(object_json(inspection, coll, name, &layout)?);

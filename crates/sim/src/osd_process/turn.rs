@@ -101,6 +101,8 @@ impl OsdProcess {
         while self.drain_store(ctx) {}
         self.carry_out(ctx);
         let machine = &mut self.parts[ctx.who.index()].machine;
+        // What rots has a wrong checksum and comes into no books.
+        machine.store.assert_consistent();
         let fault = machine.store.fault().map(|fault| format!("its store failed: {fault}"));
         self.failure = fault.or_else(|| Some(machine.take_fault()?.to_string()));
         machine.net.hold_clients(machine.osd.is_saturated(), &mut ctx.wire());

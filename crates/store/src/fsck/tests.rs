@@ -1,5 +1,11 @@
+use types::{CollId, HObject};
+
 use super::*;
-use crate::space::{References, Run};
+use crate::{
+    index::Entry,
+    onode::Onode,
+    space::{References, Run},
+};
 
 fn problems(claims: &[(u64, u64, Owner)], shared: &[(u64, u32)], is_complete: bool) -> Vec<String> {
     let area = Run { start: 10, count: 10 };
@@ -70,4 +76,14 @@ fn a_block_of_one_owner_too_many_is_named_once_for_all_behind_it() {
             "the block at byte 65536 is used 2 times, the allocator says 1",
         ]
     );
+}
+
+#[test]
+fn sizes_that_cannot_be_are_summed_up_to_the_largest_number() {
+    let mut totals = Totals::new(Run { start: 10, count: 10 });
+    let onode = Onode { size: u64::MAX, ..Onode::default() };
+    for _ in 0..2 {
+        totals.add(CollId::META, &HObject::default(), Entry::Onode(&onode));
+    }
+    assert_eq!((totals.counts.objects, totals.counts.object_bytes), (2, u64::MAX));
 }

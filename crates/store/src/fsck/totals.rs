@@ -63,7 +63,7 @@ impl Totals {
 
     fn add_onode(&mut self, coll: CollId, object: &HObject, onode: &Onode) {
         self.counts.objects += 1;
-        self.counts.object_bytes += onode.size;
+        self.counts.object_bytes = self.counts.object_bytes.saturating_add(onode.size);
         self.counts.pending_bytes += onode.pending.bytes();
         self.counts.xattrs += onode.xattrs.len() as u64;
         self.pending_names += onode.pending.amount().pieces * piece_bytes(object);

@@ -13,7 +13,7 @@ use super::{FsckReport, Problem, Totals, bad_data::BadData};
 use crate::{
     DeviceCommand, DeviceError, Inspected, ReadError,
     device::BLOCK,
-    index::{Entry, Key, blob_crc, open_page},
+    index::{Bounds, Entry, Key, blob_crc, open_page},
     onode::Onode,
     superblock::Blob,
 };
@@ -141,8 +141,7 @@ impl Walk {
         self.next = store.index.directory.page_after(&first);
         let page = store.index.directory.page(&first).filter(|page| !page.is_loaded);
         let blob = page.map(|page| page.place.blob.clone()).unwrap_or_default();
-        let is_sound = blob.runs.iter().all(|run| store.superblock.holds_index(run)) && blob.is_measured();
-        if page.is_some() && !is_sound {
+        if page.is_some() && !store.superblock.holds_index(&blob) {
             return self.corrupt("index reference", &blob);
         }
         let number = self.pages_done + self.pages.len() as u64;
@@ -160,6 +159,8 @@ impl Walk {
     fn look_at_page(&mut self) {
         let Some(Page { first, blob, parts }) = self.pages.pop_front() else { return };
         self.pages_done += 1;
+        let store = &self.inspected.store;
+        let (next, area) = (store.index.directory.page_after(&first), store.superblock.area);
         let Walk { totals, is_deep, .. } = self;
         let mut pieces = Vec::new();
         let mut visit = |coll: CollId, object: &HObject, entry: Entry<'_>| {
@@ -176,15 +177,11 @@ impl Walk {
             if bytes.len() != blob.bytes as usize || blob_crc(&bytes) != blob.crc {
                 return self.corrupt("index page", &blob);
             }
-            let mut last: Option<Key> = None;
-            let mut is_ordered = true;
-            let opened = open_page(bytes.into(), |_, key, value| {
-                is_ordered &= last.as_ref().is_none_or(|last| *last < key);
+            let bounds = Bounds { first: &first, next: next.as_ref(), area };
+            let opened = open_page(bytes.into(), &bounds, |_, key, value| {
                 visit(key.coll, &key.object, value.entry(&key));
-                last = Some(key);
-                Ok(())
             });
-            if opened.is_err() || !is_ordered {
+            if opened.is_err() {
                 self.corrupt("index entry", &blob);
             }
         }

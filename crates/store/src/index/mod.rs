@@ -33,7 +33,7 @@ pub(crate) use directory::Directory;
 pub(crate) use node::Place;
 pub(crate) use omap::Omap;
 pub(crate) use page::{
-    Entry, PageImage, PendingPage, PendingPiece, ROOT_MAGIC, Root, Table, Value, blob_crc, open_page,
+    Bounds, Entry, PageImage, PendingPage, PendingPiece, ROOT_MAGIC, Root, Table, Value, blob_crc, open_page,
     piece_bytes,
 };
 pub(crate) use paging::stays;
@@ -137,7 +137,7 @@ pub(crate) struct Index {
     rendered: VecDeque<PageImage>,
     /// Grows with each checkpoint begun.
     generation: u64,
-    /// Of all omap entries, in memory or not.
+    /// Of all omap entries, in memory or not. It counts on from what the root says, and wraps where that is wrong.
     pub(crate) omap_bytes: u64,
     /// What each pool takes, in memory or not.
     pub(crate) pools: PoolUsages,
@@ -301,7 +301,7 @@ impl Index {
         self.need.grow_by_entries(i64::from(old.is_none()));
         let gone = old.map_or(0, |old| key_len + old.len() as u64);
         self.need.grow(added as i64 - gone as i64);
-        self.omap_bytes = self.omap_bytes + added - gone;
+        self.omap_bytes = self.omap_bytes.wrapping_add(added).wrapping_sub(gone);
         self.pools.add_omap(coll, object, added.wrapping_sub(gone));
         self.heap_bytes = self.heap_bytes + added - gone;
         self.changed_bytes += if is_resident(object) { 0 } else { OMAP_BYTES + added };
@@ -356,7 +356,7 @@ impl Index {
         self.omap_count -= count as u64;
         self.need.grow_by_entries(-(count as i64));
         self.need.grow(-(bytes as i64));
-        self.omap_bytes -= bytes;
+        self.omap_bytes = self.omap_bytes.wrapping_sub(bytes);
         self.heap_bytes -= bytes;
         self.pools.remove_omap(coll, object, bytes);
     }

@@ -10,7 +10,7 @@ use codec::DecodeError;
 use super::{
     Key,
     heap::{Heap, Piece},
-    page::{Value, decode_entry, decode_key, open_page},
+    page::{Bounds, Value, decode_entry, decode_key, open_page},
 };
 
 /// Set in the place of an entry that was taken out.
@@ -34,16 +34,9 @@ pub(crate) struct Raw<'a> {
 
 impl Packed {
     /// A page's bytes that hold what they should: every entry is looked at.
-    pub(super) fn open(bytes: Bytes) -> Result<Packed, DecodeError> {
+    pub(super) fn open(bytes: Bytes, bounds: &Bounds<'_>) -> Result<Packed, DecodeError> {
         let mut starts = Vec::new();
-        let mut last = None;
-        open_page(bytes.clone(), |at, key, _| {
-            if last.replace(key.clone()).is_some_and(|last| last >= key) {
-                return Err(DecodeError::Invalid { what: "order of a page's keys", value: at as u64 });
-            }
-            starts.push(at as u32);
-            Ok(())
-        })?;
+        open_page(bytes.clone(), bounds, |at, _, _| starts.push(at as u32))?;
         starts.shrink_to_fit();
         Ok(Packed::new(bytes, starts))
     }
@@ -181,7 +174,7 @@ mod tests {
         super::page::{Entry, encode_entry, page_front},
         *,
     };
-    use crate::onode::Onode;
+    use crate::{onode::Onode, space::Run};
 
     fn key(number: u32) -> Key {
         let pool = PoolId(1);
@@ -199,9 +192,15 @@ mod tests {
         out.into()
     }
 
+    /// Opens a page for the keys from one number up to another.
+    fn opened(page: Bytes, first: u32, next: u32) -> Result<Packed, DecodeError> {
+        let (first, next, area) = (key(first), key(next), Run { start: 10, count: 10 });
+        Packed::open(page, &Bounds { first: &first, next: Some(&next), area })
+    }
+
     #[test]
     fn an_entry_is_found_until_it_is_taken() {
-        let mut packed = Packed::open(page(&[2, 4, 6, 8])).unwrap();
+        let mut packed = opened(page(&[2, 4, 6, 8]), 0, 9).unwrap();
         assert!(packed.find(&key(5)).is_none() && packed.find(&key(9)).is_none());
         let (found, value) = packed.find(&key(6)).unwrap().entry();
         assert!(found == key(6) && matches!(value, Value::Onode(onode) if onode.size == 6));
@@ -219,8 +218,27 @@ mod tests {
 
     #[test]
     fn a_page_out_of_order_is_refused() {
-        assert!(Packed::open(page(&[2, 4, 3])).is_err());
-        assert!(Packed::open(page(&[2, 2])).is_err());
-        assert!(Packed::open(page(&[1, 2]).slice(..30)).is_err());
+        assert!(opened(page(&[2, 4, 3]), 0, 9).is_err());
+        assert!(opened(page(&[2, 2]), 0, 9).is_err());
+        assert!(opened(page(&[1, 2]).slice(..30), 0, 9).is_err());
+    }
+
+    #[test]
+    fn a_page_with_what_is_another_ones_is_refused() {
+        assert!(opened(page(&[2, 4]), 2, 5).is_ok());
+        assert!(opened(page(&[2, 4]), 3, 5).is_err());
+        assert!(opened(page(&[2, 4]), 2, 4).is_err());
+    }
+
+    #[test]
+    fn a_page_with_data_where_none_may_be_is_refused() {
+        let with_extent = |device: u64| {
+            let (mut out, mut onode) = (page_front(), Onode::default());
+            onode.extents.insert(3, device, &[7, 7]);
+            encode_entry(&mut out, key(1).coll, &key(1).object, Entry::Onode(&onode));
+            opened(out.into(), 0, 9).is_ok()
+        };
+        assert!(with_extent(10) && with_extent(18));
+        assert!(!with_extent(9) && !with_extent(19) && !with_extent(u64::MAX - 2));
     }
 }

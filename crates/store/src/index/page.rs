@@ -5,7 +5,7 @@ use codec::{Codec, Decode, DecodeError, Encode, Features, Reader, crc32c};
 use types::{CollId, HObject, PoolId};
 
 use super::Key;
-use crate::{onode::Onode, pool_usage::PoolUsage, superblock::Blob};
+use crate::{onode::Onode, pool_usage::PoolUsage, space::Run, superblock::Blob};
 
 const PAGE_MAGIC: u32 = 0x4749_4c4c;
 const PENDING_MAGIC: u32 = 0x4e50_4c4c;
@@ -195,19 +195,51 @@ pub(super) fn decode_entry(bytes: Bytes) -> Result<(Key, Value), DecodeError> {
     Ok((key, value))
 }
 
-/// Calls `visit` with each entry of a page and where it begins.
+/// What a page may say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds<'a> {
+    /// Its first key: no entry is before it.
+    pub(crate) first: &'a Key,
+    /// The next page's: all entries are before it.
+    pub(crate) next: Option<&'a Key>,
+    /// Where objects' data is.
+    pub(crate) area: Run,
+}
+
+impl Bounds<'_> {
+    /// True for an entry that may come behind the one with the key `last`.
+    fn allow(&self, last: Option<&Key>, key: &Key, value: &Value) -> bool {
+        let is_behind = last.map_or(*key >= *self.first, |last| key > last);
+        let is_placed = match value {
+            Value::Onode(onode) => onode.extents.runs().all(|run| self.area.holds(run)),
+            Value::Omap(_) => true,
+        };
+        is_behind && self.next.is_none_or(|next| key < next) && is_placed
+    }
+}
+
+/// Calls `visit` with each entry of a page and where it begins, in the order of their keys.
+///
+/// # Errors
+/// At the first entry that is none, or that the page may not have.
 pub(crate) fn open_page(
     bytes: Bytes,
-    mut visit: impl FnMut(usize, Key, Value) -> Result<(), DecodeError>,
+    bounds: &Bounds<'_>,
+    mut visit: impl FnMut(usize, Key, Value),
 ) -> Result<(), DecodeError> {
     let len = bytes.len();
     let mut input = Reader::new(bytes);
     check_magic(u32::decode(&mut input)?, PAGE_MAGIC)?;
+    let mut last = None;
     while input.remaining() > 0 {
         let at = len - input.remaining();
         let key = read_key(&mut input)?;
         let value = read_value(&key, &mut input)?;
-        visit(at, key, value)?;
+        if !bounds.allow(last.as_ref(), &key, &value) {
+            return Err(DecodeError::Invalid { what: "entry of a page", value: at as u64 });
+        }
+        last = Some(key.clone());
+        visit(at, key, value);
     }
     Ok(())
 }

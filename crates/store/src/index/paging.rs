@@ -17,9 +17,9 @@ use super::{
     Index, Key, KeyRef, OMAP_BYTES, ONODE_BYTES, Objects, is_resident,
     node::Page,
     packed::Packed,
-    page::{Entry, Value, decode_entry, open_page},
+    page::{Bounds, Entry, Value, decode_entry, open_page},
 };
-use crate::{Cached, MemoryUse, onode::Onode};
+use crate::{Cached, MemoryUse, onode::Onode, space::Run};
 
 impl Index {
     /// Memory held for pages, about.
@@ -71,16 +71,15 @@ impl Index {
         self.directory.packed_bytes() / (self.directory.packed_count() as u64).max(1)
     }
 
-    /// Takes in the page that begins at `first`.
-    pub(crate) fn load_page(&mut self, first: &Key, bytes: Bytes) -> Result<(), DecodeError> {
-        if stays(first, self.directory.page_after(first).as_ref()) {
+    /// Takes in the page that begins at `first`; objects' data is in `area`.
+    pub(crate) fn load_page(&mut self, first: &Key, bytes: Bytes, area: Run) -> Result<(), DecodeError> {
+        let next = self.directory.page_after(first);
+        let bounds = Bounds { first, next: next.as_ref(), area };
+        if stays(first, next.as_ref()) {
             // As few bytes as there are, since they stay.
-            open_page(Bytes::copy_from_slice(&bytes), |_, key, value| {
-                self.insert(key, value);
-                Ok(())
-            })?;
+            open_page(Bytes::copy_from_slice(&bytes), &bounds, |_, key, value| self.insert(key, value))?;
         } else {
-            self.directory.set_packed(first, Some(Packed::open(bytes)?));
+            self.directory.set_packed(first, Some(Packed::open(bytes, &bounds)?));
         }
         self.directory.set_loaded(first, true);
         Ok(())

@@ -5,7 +5,7 @@ use codec::{AlignedBuf, BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Feature
 use types::{CollId, HObject, Transaction, TxnOp};
 
 use super::JournalKey;
-use crate::{device::BLOCK, space::Run};
+use crate::{device::BLOCK, space::Run, superblock::COUNTER_END};
 
 const MAGIC: u32 = 0x4a4c_4f4c;
 /// Bytes of the header; the descriptions follow at once.
@@ -196,7 +196,7 @@ impl Header {
     pub(crate) fn peek_any(bytes: &Bytes, key: JournalKey) -> Option<Header> {
         let header = Header::from_prefix(bytes.clone()).ok()?;
         let is_ours = header.magic == MAGIC && header.key == key;
-        (is_ours && header.block_count > 0).then_some(header)
+        (is_ours && header.block_count > 0 && header.first_txn < COUNTER_END).then_some(header)
     }
 
     /// The record's transactions, if all that counts is as it was written.
@@ -274,6 +274,15 @@ mod tests {
         assert!(!opened_with(5, &[2, 1], 2) && !opened_with(5, &[2, 1], 4));
         assert!(!opened_with(5, &[3, 0], 3) && !opened_with(5, &[u64::MAX, 4], 3));
         assert!(!opened_with(u64::MAX - 1, &[3], 3) && !opened_with(u64::MAX / BLOCK, &[3], 3));
+    }
+
+    #[test]
+    fn a_number_from_which_no_transaction_counts_on_is_no_record() {
+        let encoded = Draft::new(CollId::META).finish();
+        for (first_txn, is_read) in [(COUNTER_END - 1, true), (COUNTER_END, false), (u64::MAX, false)] {
+            let (record, _) = Header::build(KEY, (1, 2, first_txn), std::iter::once(&encoded));
+            assert_eq!(opened(record.to_vec()).is_some(), is_read, "{first_txn}");
+        }
     }
 
     #[test]

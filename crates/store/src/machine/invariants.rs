@@ -29,12 +29,18 @@ impl Store {
 
     /// Asserts that the books agree; walks everything, for tests.
     pub fn check_invariants(&self) {
+        self.assert_consistent();
         self.index.check_pages();
         let mut totals = self.totals();
         self.index.each_entry(|coll, object, entry| totals.add(coll, object, entry));
         let seen = if self.index.directory.is_loaded() { Seen::All } else { Seen::InMemory };
         let problems = self.problems(&totals, seen);
         assert!(problems.is_empty(), "the store's books do not agree: {problems:?}");
+    }
+
+    /// Asserts that no block was let go of that was free: for tests that damage no index.
+    pub fn assert_consistent(&self) {
+        assert_eq!(self.space.contradiction(), None, "a block was let go of that was free");
     }
 
     /// To count this store's entries with.

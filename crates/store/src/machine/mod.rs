@@ -60,7 +60,7 @@ use self::{
 use crate::{
     Completion, Config, DeviceCommand, DeviceError, DeviceRole,
     cache::Cache,
-    device::BLOCK,
+    device::{BLOCK, spot},
     index::{Index, Place},
     journal::Ring,
     space::{Run, Space},
@@ -407,7 +407,24 @@ impl Store {
         }
     }
 
+    /// Stops a store whose space contradicts itself, before anything that follows from it is durable.
+    fn stop_on_contradiction(&mut self) {
+        if let Some(block) = self.space.contradiction().filter(|_| self.fault.is_none()) {
+            let at = spot(block * BLOCK);
+            tracing::error!(
+                at,
+                "a block was let go of that was free: the index, or the map of used space, is damaged; the store stops"
+            );
+            self.fault = Some(DeviceError::Io);
+        }
+    }
+
     fn run_background(&mut self) {
+        self.go_on_in_background();
+        self.stop_on_contradiction();
+    }
+
+    fn go_on_in_background(&mut self) {
         if self.fault.is_some() {
             return;
         }

@@ -305,8 +305,7 @@ impl Mount {
         while blobs.reading.len() + blobs.regions.len() < PAGE_READS_MAX
             && let Some((part, blob)) = blobs.waiting.pop_front()
         {
-            let inside = |run: &Run| blobs.superblock.holds_index(run);
-            if !blob.runs.iter().all(inside) || !blob.is_measured() {
+            if !blobs.superblock.holds_index(&blob) {
                 self.corrupt("index reference", blob.runs.first().map_or(0, |run| run.start))?;
                 blobs.go_without(part)?;
                 self.open_regions(&mut blobs)?;
@@ -358,9 +357,12 @@ impl Mount {
         index.omap_bytes = root.omap_bytes;
         index.pools = PoolUsages::open(&root.pools);
         root.colls.iter().for_each(|&coll| index.make_coll(coll));
-        for &run in index.directory.blobs().chain(&root.pendings).flat_map(|blob| &blob.runs) {
-            if !space.reserve_index(run) {
-                self.corrupt("block reference", run.start)?;
+        for blob in index.directory.blobs().chain(&root.pendings) {
+            let Some(first) = blob.runs.first() else { continue };
+            if !superblock.holds_index(blob) {
+                self.corrupt("index reference", first.start)?;
+            } else if !blob.runs.iter().all(|&run| space.reserve_index(run)) {
+                self.corrupt("block reference", first.start)?;
             }
         }
         for &run in root.regions.iter().chain([&superblock.root]).flat_map(|blob| &blob.runs) {
@@ -444,9 +446,12 @@ impl Store {
     fn load_pending(&mut self, page: PendingPage) -> bool {
         let mut is_sound = true;
         for PendingPiece { coll, object, offset, data } in page.pieces {
-            let end = offset.checked_add(data.len() as u64);
+            // Its last block is one that an object may have.
+            let end =
+                offset.checked_add(data.len() as u64).and_then(|end| end.checked_next_multiple_of(BLOCK));
             self.index.unpack(&Key::of(coll, &object));
-            let Some(onode) = self.index.get_mut(coll, &object).filter(|_| end.is_some()) else {
+            let found = self.index.get_mut(coll, &object);
+            let Some(onode) = found.filter(|_| end.is_some() && !data.is_empty()) else {
                 is_sound = false;
                 continue;
             };
@@ -476,7 +481,15 @@ impl Blobs {
     fn open(&mut self, part: Part, bytes: Bytes) -> Result<(), DecodeError> {
         match part {
             Part::Root => {
-                self.root = Root::open(bytes)?;
+                let root = Root::open(bytes)?;
+                let beyond = root.regions.iter().skip(Space::region_count(self.superblock.area));
+                let has_more = beyond.into_iter().any(|blob| !blob.runs.is_empty());
+                // There is a table for every key, and what is behind the area has no record.
+                if root.tables.is_empty() || has_more {
+                    let value = root.tables.len() as u64;
+                    return Err(DecodeError::Invalid { what: "root of the index", value });
+                }
+                self.root = root;
                 self.is_root_read = true;
                 let pendings = self.root.pendings.iter().enumerate();
                 self.waiting.extend(pendings.map(|(at, blob)| (Part::Pending(at), blob.clone())));

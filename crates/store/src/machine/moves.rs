@@ -12,7 +12,7 @@ use types::{CollId, CollSplit, HObject, Mutation, Pairs, PoolId, Transaction, Tx
 
 use super::{
     Store,
-    steps::{Part, is_move},
+    steps::{Part, is_move, is_stepwise},
 };
 
 /// Bytes of one omap value of a mark, so that it takes pages like others.
@@ -108,6 +108,9 @@ impl Store {
                 bytes
             });
             let txn = marked_txn(bytes.into())?;
+            if txn.coll != coll || !txn.ops.first().is_some_and(is_move) || !is_stepwise(&txn) {
+                return Err(DecodeError::Invalid { what: "marked transaction", value: txn.ops.len() as u64 });
+            }
             self.defer_begun(txn);
         }
         Ok(!self.waiting.is_empty())

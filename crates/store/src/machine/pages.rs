@@ -129,8 +129,7 @@ impl Store {
             return load.waiters.push(waiter);
         }
         let blob = self.index.directory.page_at(key).place.blob.clone();
-        let is_sound = blob.runs.iter().all(|run| self.superblock.holds_index(run)) && blob.is_measured();
-        if !is_sound {
+        if !self.superblock.holds_index(&blob) {
             return self.page_is_corrupt(first, &blob, "index reference", vec![waiter]);
         }
         self.read_page(PageLoad { first, blob, parts: Vec::new(), waiters: vec![waiter], reads: 1 });
@@ -181,7 +180,7 @@ impl Store {
             }
             return self.page_is_corrupt(first, &blob, "index page", waiters);
         }
-        if self.index.load_page(&first, bytes).is_err() {
+        if self.index.load_page(&first, bytes, self.superblock.area).is_err() {
             return self.page_is_corrupt(first, &blob, "index entry", waiters);
         }
         self.page_loads.looks += LOOKS_PER_PAGE;

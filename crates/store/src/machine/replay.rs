@@ -177,8 +177,8 @@ impl Mount {
 
     /// The next step of a mount while its checkpoint is made.
     pub(super) fn finish_checkpoint(&mut self, mut store: Box<Store>) -> Step {
-        if let Some(error) = store.fault {
-            return Step::Done(Some(Err(MountError::Device(error))));
+        if let Err(error) = store.check_opening() {
+            return Step::Done(Some(Err(error)));
         }
         match store.background {
             super::Background::Flushing(_) | super::Background::Checkpoint(_) => Step::Checkpoint(store),
@@ -206,8 +206,8 @@ impl Mount {
 
 /// The next step of a mount while moves go on that a crash interrupted.
 pub(super) fn finish_moves(store: Box<Store>) -> Step {
-    if let Some(error) = store.fault {
-        return Step::Done(Some(Err(MountError::Device(error))));
+    if let Err(error) = store.check_opening() {
+        return Step::Done(Some(Err(error)));
     }
     if store.is_idle() {
         return Step::Done(Some(Ok(store)));
@@ -303,11 +303,12 @@ impl Replay {
             self.store.index.txn = txn;
             let area = self.store.superblock.area;
             for run in body.directs.iter().flat_map(|direct| &direct.runs) {
-                if run.start < area.start || !self.store.space.reserve_data(*run) {
+                if !area.holds(*run) || !self.store.space.reserve_data(*run) {
                     return Err(MountError::Corrupt { what: "journal block reference" });
                 }
             }
             self.store.apply_body(body, txn);
+            self.store.check_space()?;
             self.store.replayed.transactions += 1;
         }
         self.position += u64::from(header.block_count);
@@ -321,6 +322,18 @@ impl Replay {
 }
 
 impl Store {
+    /// An error if a block was let go of that was free, or twice.
+    fn check_space(&self) -> Result<(), MountError> {
+        let is_sound = self.space.contradiction().is_none();
+        is_sound.then_some(()).ok_or(MountError::Corrupt { what: "block reference" })
+    }
+
+    /// An error if a mount cannot go on with this store.
+    fn check_opening(&self) -> Result<(), MountError> {
+        self.check_space()?;
+        self.fault.map_or(Ok(()), |error| Err(MountError::Device(error)))
+    }
+
     /// True if the journal has nothing and the superblock is this epoch's.
     fn is_fresh(&self) -> bool {
         self.ring.used_count() == 0 && self.superblock.journal_sequence == self.ring.head().sequence

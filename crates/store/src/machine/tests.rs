@@ -12,6 +12,7 @@ mod checkpoint;
 mod checkpoint_room;
 mod clones;
 mod crash;
+mod damage;
 mod data_reads;
 mod devices;
 mod discard;

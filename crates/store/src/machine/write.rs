@@ -128,6 +128,7 @@ impl Store {
     /// Writes records while there is something to write, room, and few are in flight. A transaction
     /// whose data is still on its way holds up those behind it: commits keep their order.
     pub(super) fn write_records(&mut self) {
+        self.stop_on_contradiction();
         while self.fault.is_none() && self.ring.writing_count() < self.config.journal_writes_max {
             let (mut count, mut meta_bytes, mut payload_bytes) = (0, 0, 0);
             for queued in self.queue.iter().take_while(|queued| queued.directs_left == 0) {

@@ -3,18 +3,33 @@
 //! A block that is let go of is quarantined: it is allocated again only when a checkpoint that does not
 //! refer to it is durable, so that whatever state a crash falls back to finds its blocks as they were.
 
-use codec::Codec;
+use codec::{Decode, DecodeError, Encode, Features, Reader};
 
 use super::{BlockSet, FreeMap, References, map::Changes};
-use crate::DeviceRole;
+use crate::{DeviceRole, device::BLOCK};
 
 /// Consecutive blocks on the device.
-#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Run {
     /// The first block.
     pub(crate) start: u64,
     /// How many.
     pub(crate) count: u64,
+}
+
+impl Encode for Run {
+    fn encode(&self, out: &mut Vec<u8>, f: Features) {
+        (self.start, self.count).encode(out, f);
+    }
+}
+
+/// One whose end is a byte that a device may have.
+impl Decode for Run {
+    fn decode(input: &mut Reader) -> Result<Run, DecodeError> {
+        let (start, count) = <(u64, u64)>::decode(input)?;
+        let end = start.checked_add(count).and_then(|end| end.checked_mul(BLOCK));
+        end.map(|_| Run { start, count }).ok_or(DecodeError::Invalid { what: "run of blocks", value: start })
+    }
 }
 
 impl Run {
@@ -65,6 +80,8 @@ pub(crate) struct Space {
     reserve_count: u64,
     /// True while checkpoints leave what the next mount's may need.
     keeps_mount_reserve: bool,
+    /// The first block that was let go of though it was free, or a second time.
+    contradiction: Option<u64>,
     pub(crate) changes: Changes,
 }
 
@@ -191,7 +208,22 @@ impl Space {
 
     /// Makes a run free at once.
     pub(crate) fn free(&mut self, run: Run) {
-        self.free[part(run.start)].free(run);
+        let freed = self.free[part(run.start)].free(run);
+        self.agree(freed);
+    }
+
+    /// The first block that was let go of though it was free, or a second time; none in a sound store. The store must
+    /// go no further then: the index, or the map of used space, is damaged, and what is allocated may be in use.
+    pub(crate) fn contradiction(&self) -> Option<u64> {
+        self.contradiction
+    }
+
+    /// True if what was let go of was in use; notes it otherwise.
+    fn agree(&mut self, result: Result<(), u64>) -> bool {
+        if let Err(block) = result {
+            self.contradiction.get_or_insert(block);
+        }
+        result.is_ok()
     }
 
     /// The first of the device's granules that a run is part of and that are free as a whole, at most `max` blocks.
@@ -250,9 +282,12 @@ impl Space {
     }
 
     /// Takes a run of a page, as a mount finds it, if it is on the index' own device, of which there is no map;
-    /// false if part of it is not free.
+    /// false if part of it is not free. The map of the main device has the run: false if part of it is free.
     pub(crate) fn reserve_index(&mut self, run: Run) -> bool {
-        part(run.start) == MAIN || self.reserve(run)
+        match part(run.start) {
+            MAIN => self.free_within(run).next().is_none(),
+            _ => self.reserve(run),
+        }
     }
 
     /// Adds a reference to each block of a run in use.
@@ -291,9 +326,11 @@ impl Space {
     }
 
     fn quarantine(&mut self, run: Run) {
-        self.quarantine_counts[part(run.start)] += run.count;
-        self.changes.mark(run);
-        self.quarantine.insert_new(run);
+        let is_new = self.quarantine.insert_new(run);
+        if self.agree(is_new) {
+            self.quarantine_counts[part(run.start)] += run.count;
+            self.changes.mark(run);
+        }
     }
 
     /// A checkpoint begins: what was let go of up to now is given back when it is durable.
@@ -311,14 +348,18 @@ impl Space {
 
     /// The checkpoint being made lets go of a run of a page.
     pub(crate) fn release_index(&mut self, run: Run) {
-        self.quarantine_counts[part(run.start)] += run.count;
-        self.changes.freed_by_index(run);
+        let is_new = self.changes.freed_by_index(run);
+        if self.agree(is_new) {
+            self.quarantine_counts[part(run.start)] += run.count;
+        }
     }
 
     /// The checkpoint being made lets go of a run of a record of the space map, or of the root.
     pub(crate) fn release_map(&mut self, run: Run) {
-        self.quarantine_counts[part(run.start)] += run.count;
-        self.changes.freed_by_map(run);
+        let is_new = self.changes.freed_by_map(run);
+        if self.agree(is_new) {
+            self.quarantine_counts[part(run.start)] += run.count;
+        }
     }
 
     /// Frees a run of a record or root that no superblock refers to.
@@ -335,5 +376,28 @@ impl Space {
     /// What a checkpoint does not refer to any more, if one is made and durable.
     pub(crate) fn quarantined(&self) -> impl Iterator<Item = Run> {
         self.quarantine.runs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_no_device_has_are_refused() {
+        let last = u64::MAX / BLOCK;
+        for (start, count, is_read) in [
+            (0, 0, true),
+            (7, 3, true),
+            (last - 1, 1, true),
+            (last, 1, false),
+            (u64::MAX, 0, false),
+            (7, u64::MAX, false),
+            (u64::MAX - 1, 2, false),
+        ] {
+            let run = Run { start, count };
+            let found = Run::from_bytes(run.to_bytes(Features::default()));
+            assert_eq!(found.ok(), is_read.then_some(run));
+        }
     }
 }

@@ -18,11 +18,15 @@ impl BlockSet {
     }
 
     /// Adds blocks, none of which is there.
-    pub(crate) fn insert_new(&mut self, run: Run) {
+    ///
+    /// # Errors
+    /// With the first block that is there; then none is added.
+    pub(crate) fn insert_new(&mut self, run: Run) -> Result<(), u64> {
         if let Some(known) = self.pieces_within(run).next() {
-            panic!("block {} is let go of twice", known.start);
+            return Err(known.start);
         }
         self.insert(run);
+        Ok(())
     }
 
     /// Adds all of another set.
@@ -122,10 +126,10 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "block 7 is let go of twice")]
-    fn what_is_let_go_of_twice_ends_the_process() {
+    fn what_is_let_go_of_twice_is_told() {
         let mut set = BlockSet::default();
-        set.insert_new(Run { start: 5, count: 3 });
-        set.insert_new(Run { start: 7, count: 2 });
+        assert_eq!(set.insert_new(Run { start: 5, count: 3 }), Ok(()));
+        assert_eq!(set.insert_new(Run { start: 7, count: 2 }), Err(7));
+        assert_eq!(set.runs().collect::<Vec<Run>>(), [Run { start: 5, count: 3 }]);
     }
 }

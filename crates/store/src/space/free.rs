@@ -75,13 +75,18 @@ impl FreeMap {
     }
 
     /// Makes blocks free, none of which is.
-    pub(crate) fn free(&mut self, run: Run) {
+    ///
+    /// # Errors
+    /// With the first block that is free already, or of a run that is not of this area; then nothing is made free.
+    pub(crate) fn free(&mut self, run: Run) -> Result<(), u64> {
         if run.count == 0 {
-            return;
+            return Ok(());
         }
-        assert!(self.area.holds(run), "block {} is not of this area", run.start);
+        if !self.area.holds(run) {
+            return Err(run.start);
+        }
         if let Some(known) = self.next_in(run) {
-            panic!("block {} is free already", known.start);
+            return Err(known.start);
         }
         self.count += run.count;
         let neighbours = [run.start.checked_sub(1), Some(run.end())].map(|at| self.holding(at?));
@@ -97,6 +102,7 @@ impl FreeMap {
             neighbours.into_iter().flatten().for_each(|other| self.cut(other));
             self.put(whole);
         }
+        Ok(())
     }
 
     /// Takes exactly this run; false if part of it is not free.

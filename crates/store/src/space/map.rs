@@ -21,6 +21,9 @@ const MAGIC_RUNS: u32 = 0x5352_4c4c;
 /// Blocks of a region: its record fits one block unless blocks are shared.
 pub(crate) const REGION_BLOCKS: u64 = 31 << 10;
 const BITMAP_BYTES: usize = (REGION_BLOCKS / 8) as usize;
+/// A block has fewer references than this, so that none that counts on from a record overflows: there are not so many
+/// objects.
+const REFERENCES_END: u32 = 1 << 31;
 /// Bytes of a run in the list of a region's shared blocks.
 const SHARED_RUN_BYTES: u64 = 12;
 /// Blocks of the longest such list: each block is a run of its own.
@@ -116,19 +119,17 @@ impl Changes {
         self.moment = Some(Moment { dirty, freed, guarded, ..Moment::default() });
     }
 
-    /// The checkpoint lets go of a run, of a page.
-    pub(crate) fn freed_by_index(&mut self, run: Run) {
+    /// The checkpoint lets go of a run, of a page; an error as from [`BlockSet::insert_new`].
+    pub(crate) fn freed_by_index(&mut self, run: Run) -> Result<(), u64> {
         let moment = self.moment.as_mut().expect("pages are replaced by checkpoints");
-        moment.freed.insert_new(run);
         moment.dirty.extend(regions_of(run));
+        moment.freed.insert_new(run)
     }
 
-    /// The checkpoint lets go of a run, of a record or of the root.
-    pub(crate) fn freed_by_map(&mut self, run: Run) {
+    /// The checkpoint lets go of a run, of a record or of the root; an error as from [`BlockSet::insert_new`].
+    pub(crate) fn freed_by_map(&mut self, run: Run) -> Result<(), u64> {
         self.own.remove(run);
-        if let Some(moment) = &mut self.moment {
-            moment.freed.insert_new(run);
-        }
+        self.moment.as_mut().map_or(Ok(()), |moment| moment.freed.insert_new(run))
     }
 
     /// A run of a record or root that nobody refers to is free.
@@ -239,10 +240,11 @@ impl Space {
             MAGIC_RUNS => SharedRuns::decode(&mut record)?,
             _ => return Err(DecodeError::Invalid { what: "region of the space map", value: region }),
         };
-        let is_inside = |(first, count, _): &(u32, u32, u32)| {
+        let is_sound = |(first, count, references): &(u32, u32, u32)| {
             within.holds(Run { start: base + u64::from(*first), count: u64::from(*count) })
+                && (1..REFERENCES_END).contains(references)
         };
-        if used.len() != BITMAP_BYTES || !shared.iter().all(is_inside) {
+        if used.len() != BITMAP_BYTES || !shared.iter().all(is_sound) {
             return Err(DecodeError::Invalid { what: "region of the space map", value: region });
         }
         let used = Bitmap(used.to_vec());
@@ -368,13 +370,23 @@ mod tests {
     }
 
     #[test]
-    fn a_run_outside_its_region_is_refused() {
+    fn shared_runs_that_cannot_be_are_refused() {
         let area = Run { start: 0, count: REGION_BLOCKS };
-        let region = Region { magic: MAGIC_RUNS, used: Bytes::from(vec![0xff; BITMAP_BYTES]) };
-        let mut record = region.to_bytes(Features::default()).to_vec();
-        let shared: SharedRuns = vec![(REGION_BLOCKS as u32 - 1, 2, 1)];
-        shared.encode(&mut record, Features::default());
-        let mut space = Space::new(area, Run::default());
-        space.open_region(0, Some(record.into())).unwrap_err();
+        let last = REGION_BLOCKS as u32 - 1;
+        let opened = |run: (u32, u32, u32)| {
+            let region = Region { magic: MAGIC_RUNS, used: Bytes::from(vec![0xff; BITMAP_BYTES]) };
+            let mut record = region.to_bytes(Features::default()).to_vec();
+            SharedRuns::from([run]).encode(&mut record, Features::default());
+            let mut space = Space::new(area, Run::default());
+            space.open_region(0, Some(record.into())).map(|()| space.share(Run { start: 7, count: 1 }))
+        };
+        for run in [(last, 1, 1), (7, 1, 1), (7, 1, REFERENCES_END - 1)] {
+            assert!(opened(run).is_ok(), "{run:?}");
+        }
+        for run in
+            [(last, 2, 1), (u32::MAX, u32::MAX, 1), (7, 1, 0), (7, 1, REFERENCES_END), (7, 1, u32::MAX)]
+        {
+            assert!(opened(run).is_err(), "{run:?}");
+        }
     }
 }

@@ -65,7 +65,7 @@ fn it_has_what_a_set_of_blocks_has() {
         let area = Run { start: rng.random_range(0..20_000), count: rng.random_range(1_000..40_000) };
         let mut model = Model { area, free: (area.start..area.end()).collect() };
         let mut map = FreeMap::new(area);
-        map.free(area);
+        map.free(area).unwrap();
         let longest = [1, 3, 20, 900][seed as usize % 4];
         for step in 0..3_000 {
             let run = model.random(&mut rng, longest);
@@ -87,7 +87,7 @@ fn it_has_what_a_set_of_blocks_has() {
                 }
                 _ => {
                     for block in (run.start..run.end()).filter(|block| !model.free.contains(block)) {
-                        map.free(Run { start: block, count: 1 });
+                        map.free(Run { start: block, count: 1 }).unwrap();
                     }
                     model.free.extend(run.start..run.end());
                 }
@@ -108,7 +108,7 @@ fn it_has_what_a_set_of_blocks_has() {
 /// Of an area of several groups, these runs are free.
 fn with(runs: &[(u64, u64)]) -> FreeMap {
     let mut map = FreeMap::new(Run { start: 100, count: 10 * GROUP_BLOCKS });
-    runs.iter().for_each(|&(start, count)| map.free(Run { start, count }));
+    runs.iter().for_each(|&(start, count)| map.free(Run { start, count }).unwrap());
     map
 }
 
@@ -138,16 +138,19 @@ fn what_no_run_holds_is_cut_at_the_largest_ones() {
 }
 
 #[test]
-#[should_panic(expected = "block 9001 is free already")]
-fn a_block_that_is_free_already_ends_the_process() {
-    with(&[(9_001, 2)]).free(Run { start: 9_000, count: 2 });
+fn a_block_that_is_free_already_or_elsewhere_is_told() {
+    let mut map = with(&[(9_001, 2)]);
+    assert_eq!(map.free(Run { start: 9_000, count: 2 }), Err(9_001));
+    assert_eq!(map.free(Run { start: 99, count: 2 }), Err(99));
+    assert_eq!(map.free(Run { start: u64::MAX, count: 2 }), Err(u64::MAX));
+    assert_eq!(map.runs().collect::<Vec<Run>>(), [Run { start: 9_001, count: 2 }]);
 }
 
 #[test]
 fn a_device_in_pieces_of_a_block_takes_a_bit_for_each() {
     let area = Run { start: 0, count: 64 * GROUP_BLOCKS };
     let mut map = FreeMap::new(area);
-    (0..area.count).step_by(2).for_each(|start| map.free(Run { start, count: 1 }));
+    (0..area.count).step_by(2).for_each(|start| map.free(Run { start, count: 1 }).unwrap());
     assert!(map.groups.iter().all(|group| matches!(group.blocks, Group::Mapped(_))));
     assert!(map.wide.is_empty());
     let bits = size_of::<Counted>() + size_of::<super::super::group::Bitmap>();

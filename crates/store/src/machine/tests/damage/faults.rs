@@ -1,0 +1,176 @@
+//! Single damages, each of which would once have ended the process.
+
+use codec::{Decode, Encode, Features};
+
+use super::{
+    sample::{Part, Sample, sample, write},
+    *,
+};
+use crate::{
+    DeviceRole,
+    index::{PendingPage, Root},
+    journal::{Direct, Draft, Header},
+    machine::moves::mark,
+    space::Run,
+    superblock::COPIES,
+};
+
+fn mount_error(disk: &mut VirtualDisk) -> Option<MountError> {
+    disk.mount(config(), &mut StdRng::seed_from_u64(1)).err()
+}
+
+fn with_root(change: impl Fn(&mut Root)) -> Sample {
+    let mut sample = sample(0).clone();
+    change(&mut sample.root);
+    let bytes = sample.root.to_bytes(Features::default());
+    sample.put(Part::Root, &bytes);
+    sample
+}
+
+/// Marks the blocks from `first` on as free, in the map of used space.
+fn with_free(run: Run) -> Sample {
+    let mut sample = sample(0).clone();
+    let mut bytes = sample.bytes[&Part::Region(0)].clone();
+    // A magic and a length, then a bit for each block.
+    for block in run.start..run.end() {
+        bytes[8 + block as usize / 8] &= !(1 << (block % 8));
+    }
+    sample.put(Part::Region(0), &bytes);
+    sample
+}
+
+#[test]
+fn a_root_without_tables_or_with_records_of_more_than_there_is_is_refused() {
+    let refused = Some(MountError::Corrupt { what: "index entry" });
+    // As long as it was, whatever follows.
+    let with_tail = |change: &dyn Fn(&mut Root)| {
+        let mut sample = sample(0).clone();
+        let len = sample.bytes[&Part::Root].len();
+        let mut root = sample.root.clone();
+        change(&mut root);
+        let mut bytes = root.to_bytes(Features::default()).to_vec();
+        bytes.resize(len, 0);
+        sample.put(Part::Root, &bytes);
+        sample
+    };
+    assert_eq!(mount_error(&mut with_tail(&|_| ()).disk), None);
+    assert_eq!(mount_error(&mut with_tail(&|root| root.tables.clear()).disk), refused);
+    let mut more = with_tail(&|root| {
+        let table = root.tables[0].1.clone();
+        root.pools.clear();
+        root.colls.clear();
+        root.regions.push(table);
+    });
+    assert_eq!(mount_error(&mut more.disk), refused);
+}
+
+#[test]
+fn a_wrong_sum_of_omap_bytes_counts_on() {
+    for wrong in [0, u64::MAX] {
+        let mut sample = with_root(|root| root.omap_bytes = wrong);
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut store = sample.disk.mount(config(), &mut rng).unwrap();
+        for mutation in
+            [Mutation::OmapClear, Mutation::OmapSet([(Bytes::from("k"), Bytes::from("v"))].into())]
+        {
+            let mut txn = Transaction::new(coll(0));
+            txn.push(&object(7), mutation);
+            store.submit(Token(1), txn);
+        }
+        store.kick();
+        assert_eq!(settle(&mut store, &mut sample.disk, &mut rng).len(), 2);
+        assert!(store.fault().is_none());
+    }
+}
+
+#[test]
+fn pending_bytes_where_no_object_ends_are_refused() {
+    for offset in [u64::MAX - 10, u64::MAX / BLOCK * BLOCK] {
+        let mut sample = sample(0).clone();
+        let mut page = PendingPage::from_bytes(sample.bytes[&Part::Pending(0)].clone().into()).unwrap();
+        page.pieces[0].offset = offset;
+        sample.put(Part::Pending(0), &page.to_bytes(Features::default()));
+        assert_eq!(mount_error(&mut sample.disk), Some(MountError::Corrupt { what: "pending data" }));
+    }
+}
+
+#[test]
+fn a_page_in_free_blocks_is_refused() {
+    let pages = &sample(0).tables[0].pages;
+    let mut sample = with_free(pages.iter().find_map(|(_, blob)| blob.runs.first().copied()).unwrap());
+    assert_eq!(mount_error(&mut sample.disk), Some(MountError::Corrupt { what: "block reference" }));
+}
+
+#[test]
+fn a_store_that_lets_go_of_blocks_twice_stops_and_commits_nothing() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut disk = sample(0).disk.clone();
+    let mut store = disk.mount(config(), &mut rng).unwrap();
+    // As if another object had had these blocks, too, and was removed.
+    let onode = store.index.peek(coll(0), &object(35)).unwrap();
+    onode.extents.runs().for_each(|run| _ = store.space.release(run));
+    let mut txn = Transaction::new(coll(0));
+    txn.push(&object(35), Mutation::Remove);
+    store.submit(Token(1), txn);
+    store.kick();
+    assert_eq!(settle(&mut store, &mut disk, &mut rng), []);
+    assert!(store.fault().is_some());
+}
+
+/// A store that ended in order, to which `change` adds one transaction's record.
+fn with_record(draft: Draft) -> VirtualDisk {
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    let mut txn = Transaction::new(coll(0));
+    txn.push(&object(1), Mutation::Write { offset: 0, data: Bytes::from(vec![1; 9_000]).into() });
+    store.submit(Token(1), txn);
+    store.unmount_after(&mut disk, &mut rng);
+    let superblock = &store.superblock;
+    let ids = (superblock.epoch, superblock.journal_sequence, superblock.last_txn + 1);
+    let (first, more) = Header::build(superblock.record_key(), ids, std::iter::once(&draft.finish()));
+    let start = superblock.journal.start + superblock.journal_position;
+    let record = [&first[..], &more.concat()].concat();
+    write(&mut disk, &[Run { start, count: record.len() as u64 / BLOCK }], &record);
+    disk
+}
+
+#[test]
+fn a_record_with_data_where_none_may_be_is_refused() {
+    let refused = Some(MountError::Corrupt { what: "journal block reference" });
+    let index = DeviceRole::Index.base_block() + COPIES[1] + 20;
+    for start in [0, COPIES[1], DISK_BYTES / BLOCK, index] {
+        let mut draft = Draft::new(coll(0));
+        let runs = vec![Run { start, count: 1 }];
+        draft.directs.push(Direct { before_op: 0, object: object(2), block: 0, runs, crcs: vec![7] });
+        assert_eq!(mount_error(&mut with_record(draft)), refused, "{start}");
+    }
+}
+
+#[test]
+fn a_mark_that_is_of_another_collection_or_no_move_is_refused() {
+    let refused = Some(MountError::Corrupt { what: "move under way" });
+    let split = |child: CollId| {
+        let from = HObject { pool: PoolId(1), ..HObject::default() };
+        let (to, record) = (HObject::max(), HObject::default());
+        TxnOp::Split(Box::new(CollSplit { child, from, to, record, omap: Default::default() }))
+    };
+    let write = TxnOp::Object(object(3), Mutation::Touch);
+    for (coll_of_it, ops, expected) in [
+        (coll(0), vec![split(coll(1))], None),
+        (coll(1), vec![split(coll(2))], refused),
+        (coll(0), vec![split(coll(0))], refused),
+        (coll(0), vec![split(coll(1)), write.clone(), split(coll(2))], refused),
+        (coll(0), vec![write], refused),
+        (coll(0), Vec::new(), refused),
+    ] {
+        let txn = Transaction { coll: coll_of_it, ops };
+        let mut meta = Vec::new();
+        txn.encode_split(&mut meta, &mut Vec::new());
+        let value = [&(meta.len() as u32).to_le_bytes()[..], &meta].concat();
+        let mut draft = Draft::new(coll(0));
+        let pairs = [(Bytes::from_static(&[0; 4]), Bytes::from(value))].into();
+        draft.push(&TxnOp::Object(mark(), Mutation::OmapSet(pairs)));
+        assert_eq!(mount_error(&mut with_record(draft)), expected, "{txn:?}");
+    }
+}
