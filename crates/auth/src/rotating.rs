@@ -57,6 +57,11 @@ impl RotatingSecrets {
         self.newest != before
     }
 
+    /// The id that was given last: the next secrets get those behind it.
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
     /// The secret to seal with, and its id: the one before the newest.
     pub fn current(&self) -> Option<(u64, &CryptoKey)> {
         self.secrets.iter().rev().nth(1).map(|(id, s)| (*id, &s.key))

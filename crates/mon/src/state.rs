@@ -22,7 +22,14 @@ use crate::{
     health::Mute,
     ledger_keys,
     manager::crash::{self, Crash, Crashes},
+    osdmap_service::PG_NUM_MAX,
 };
+
+/// Epochs, ids of pools and other counters are below these, so that none that counts on from there overflows.
+/// The manager map's epoch is a time in seconds.
+const EPOCH_END: u64 = (1 << 32) - (1 << 24);
+const POOL_END: u64 = 1 << 30;
+const COUNTER_END: u64 = 1 << 62;
 
 /// PGs of a pool that no OSD has reported active.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
@@ -123,15 +130,46 @@ fn bad_key(key: &str) -> DecodeError {
     DecodeError::Invalid { what: "ledger key", value: key.len() as u64 }
 }
 
+fn bad_map(epoch: Epoch) -> DecodeError {
+    DecodeError::Invalid { what: "OSD map in the ledger", value: epoch.0.into() }
+}
+
 impl State {
     /// The state that `contents` describes.
     pub(crate) fn load(contents: &LedgerContents) -> Result<State, DecodeError> {
         let mut state = State::default();
         // Keys are in order: full maps come before the incrementals that lead on from them.
         for (key, value) in &contents.entries {
-            state.apply(key, Some(value))?;
+            state.apply(key, Some(value)).inspect_err(|error| {
+                tracing::error!(key, %error, "an entry of the ledger cannot be read");
+            })?;
         }
+        state.check().inspect_err(|error| tracing::error!(%error, "the ledger makes no sense"))?;
         Ok(state)
+    }
+
+    /// An error if a value is none that a monitor would write, though it decodes: a number from which nothing counts
+    /// on, or more PGs than there may be.
+    fn check(&self) -> Result<(), DecodeError> {
+        let (map, monmap) = (&self.osdmap, &self.monmap);
+        let epochs = [map.epoch, monmap.epoch, monmap.auth_epoch, self.mgr_epoch].map(|epoch| epoch.0);
+        // None is -1.
+        let pool_max = u32::try_from(map.pool_max).unwrap_or(0);
+        let short = epochs.into_iter().map(|epoch| (u64::from(epoch), EPOCH_END));
+        let short = short.chain([(u64::from(pool_max), POOL_END)]);
+        let last_log = self.log.back().map_or(0, |entry| entry.seq);
+        let secrets = self.rotating.values().map(RotatingSecrets::newest);
+        let snaps = map.pools.values().map(|pool| pool.snap_seq.0);
+        let long = [self.global_id_limit, last_log].into_iter().chain(secrets).chain(snaps);
+        let long = long.map(|count| (count, COUNTER_END));
+        let pg_nums = map.pools.values().flat_map(|pool| {
+            [pool.pg_num, pool.pgp_num, pool.pg_num_target, pool.pgp_num_target, pool.pg_num_pending]
+        });
+        let pg_nums = pg_nums.map(|pg_num| (u64::from(pg_num), u64::from(PG_NUM_MAX) + 1));
+        match short.chain(long).chain(pg_nums).find(|(count, end)| count >= end) {
+            Some((value, _)) => Err(DecodeError::Invalid { what: "number in the ledger", value }),
+            None => Ok(()),
+        }
     }
 
     /// Takes in one key of a committed or proposed transaction. Unknown keys are kept in the ledger for
@@ -184,12 +222,11 @@ impl State {
             }
             ledger_keys::LOG => {
                 let log = Arc::make_mut(&mut self.log);
+                let seq: u64 = rest.parse().map_err(|_| bad_key(key))?;
                 match decode::<LogEntry>(value)? {
-                    Some(entry) => log.push_back(entry),
-                    None => {
-                        let seq: u64 = rest.parse().map_err(|_| bad_key(key))?;
-                        log.retain(|entry| entry.seq != seq);
-                    }
+                    Some(entry) if entry.seq == seq => log.push_back(entry),
+                    Some(_) => return Err(bad_key(key)),
+                    None => log.retain(|entry| entry.seq != seq),
                 }
             }
             ledger_keys::OSD_METADATA => {
@@ -209,7 +246,11 @@ impl State {
         if let Some(bytes) = value
             && epoch > self.osdmap.epoch
         {
-            self.osdmap = Arc::new(OsdMap::from_prefix(bytes.clone())?);
+            let map = OsdMap::from_prefix(bytes.clone())?;
+            if map.epoch != epoch {
+                return Err(bad_map(epoch));
+            }
+            self.osdmap = Arc::new(map);
         }
         set(&mut self.fulls, epoch, value.cloned());
         Ok(())
@@ -220,9 +261,10 @@ impl State {
             && epoch > self.osdmap.epoch
         {
             let inc = Incremental::from_prefix(bytes.clone())?;
-            Arc::make_mut(&mut self.osdmap)
-                .apply(&inc)
-                .map_err(|_| DecodeError::Invalid { what: "OSD map in the ledger", value: epoch.0.into() })?;
+            if inc.epoch != epoch {
+                return Err(bad_map(epoch));
+            }
+            Arc::make_mut(&mut self.osdmap).apply(&inc).map_err(|_| bad_map(epoch))?;
         }
         self.incrementals.set(epoch, value.cloned());
         Ok(())
@@ -259,4 +301,78 @@ fn pool(key: &str, rest: &str) -> Result<PoolId, DecodeError> {
 /// The bytes of a value in the ledger.
 pub(crate) fn value<T: Encode>(value: &T) -> Option<Bytes> {
     Some(value.to_bytes(Features::PACIFIC))
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{PgPool, PoolType, SnapId};
+
+    use super::*;
+
+    /// Whether a ledger with this entry is read.
+    fn is_read(key: &str, value: Option<Bytes>) -> bool {
+        let entries = [(key.to_owned(), value.unwrap())].into();
+        State::load(&LedgerContents { entries, ..LedgerContents::default() }).is_ok()
+    }
+
+    /// Whether a map of this epoch that is otherwise as `change` makes it is read under the key of epoch 3.
+    fn is_map_read(epoch: u32, change: impl Fn(&mut OsdMap)) -> bool {
+        let mut map = OsdMap::new(Uuid::NIL, UTime::default(), crush::CrushMap::initial().into());
+        map.epoch = Epoch(epoch);
+        map.pools.insert(PoolId(1), PgPool::new(PoolType::REPLICATED, 3, 2, 0, 8));
+        map.pool_name.insert(PoolId(1), "p".to_owned());
+        change(&mut map);
+        is_read(&ledger_keys::osdmap_full(Epoch(3)), Some(map.to_bytes_and_crc().0))
+    }
+
+    #[test]
+    fn numbers_from_which_nothing_counts_on_are_refused() {
+        for (number, expected) in
+            [(7, true), (COUNTER_END - 1, true), (COUNTER_END, false), (u64::MAX, false)]
+        {
+            let entry = LogEntry { seq: number, ..LogEntry::default() };
+            assert_eq!(is_read(ledger_keys::GLOBAL_ID, value(&number)), expected);
+            assert_eq!(is_read(&ledger_keys::log(number), value(&entry)), expected);
+            assert_eq!(
+                is_map_read(3, |map| map.pools.values_mut().for_each(|pool| pool.snap_seq = SnapId(number))),
+                expected
+            );
+        }
+        for (number, expected) in [(7, true), (u32::MAX, false)] {
+            assert_eq!(is_read(ledger_keys::MGR_EPOCH, value(&Epoch(number))), expected);
+            let monmap = MonMap { epoch: Epoch(number), ..MonMap::default() };
+            assert_eq!(is_read(ledger_keys::MONMAP, value(&monmap)), expected);
+        }
+        assert!(!is_map_read(3, |map| map.pool_max = i32::MAX));
+        // The count of three secrets behind this one, without any.
+        let mut secrets = RotatingSecrets::default().to_bytes(Features::PACIFIC).to_vec();
+        let at = secrets.len() - 8;
+        assert!(is_read("rotating/osd", Some(secrets.clone().into())));
+        secrets[at..].fill(0xff);
+        assert!(!is_read("rotating/osd", Some(secrets.into())));
+    }
+
+    #[test]
+    fn more_pgs_than_a_pool_may_have_are_refused() {
+        let with =
+            |pg_num| is_map_read(3, move |map| map.pools.values_mut().for_each(|pool| pool.pg_num = pg_num));
+        assert!(with(PG_NUM_MAX) && !with(PG_NUM_MAX + 1) && !with(u32::MAX));
+    }
+
+    #[test]
+    fn what_is_under_the_key_of_another_is_refused() {
+        assert!(is_map_read(3, |_| ()) && !is_map_read(2, |_| ()) && !is_map_read(4, |_| ()));
+        let mut inc = Incremental::new(Uuid::NIL, Epoch(1));
+        inc.fullmap = {
+            let mut map = OsdMap::new(Uuid::NIL, UTime::default(), crush::CrushMap::initial().into());
+            map.epoch = Epoch(1);
+            map.to_bytes_and_crc().0
+        };
+        assert!(is_read(&ledger_keys::osdmap_inc(Epoch(1)), value(&inc)));
+        assert!(!is_read(&ledger_keys::osdmap_inc(Epoch(2)), value(&inc)));
+        let entry = LogEntry { seq: 8, ..LogEntry::default() };
+        assert!(
+            is_read(&ledger_keys::log(8), value(&entry)) && !is_read(&ledger_keys::log(7), value(&entry))
+        );
+    }
 }

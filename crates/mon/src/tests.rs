@@ -11,6 +11,7 @@ mod crush_clients;
 mod crush_places;
 mod crush_rules;
 mod damage;
+mod damaged_ledger;
 mod device_classes;
 mod file_systems;
 mod health;

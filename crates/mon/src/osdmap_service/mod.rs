@@ -24,7 +24,7 @@ pub(crate) use crush_place::is_in;
 pub(crate) use failure::{DownKind, take_down};
 pub(crate) use pg_merge::least_pg_num;
 pub(crate) use pools::{
-    PoolParams, RuleMismatch, RuleRef, check_pg_num_range, check_pg_sum, fits, rule_mismatch,
+    PG_NUM_MAX, PoolParams, RuleMismatch, RuleRef, check_pg_num_range, check_pg_sum, fits, rule_mismatch,
 };
 
 use crate::{

@@ -9,7 +9,7 @@ use types::{
 use crate::{Mon, MonOptions};
 
 /// The most PGs that a pool may have.
-const PG_NUM_MAX: u32 = 65_536;
+pub(crate) const PG_NUM_MAX: u32 = 65_536;
 
 /// A CRUSH rule, as the request for a pool names it.
 #[derive(Clone, Debug)]
