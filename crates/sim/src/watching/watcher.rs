@@ -259,7 +259,7 @@ impl Watcher {
         now: Instant,
         watched: &mut Watched,
     ) -> Result<Option<&'static str>, String> {
-        if message.cookie / OBJECTS as u64 >> 20 != self.client {
+        if (message.cookie / OBJECTS as u64) >> 20 != self.client {
             return Err(format!("a client is told of the watch {:x} of another", message.cookie));
         }
         match message.opcode {
