@@ -231,7 +231,7 @@ mod tests {
         let began = listed.changes;
         listed.set(made.clone(), Some(true));
         let check = |found: &[&Bytes]| {
-            listed.check(began, &found.iter().map(|name| Bytes::clone(name)).collect::<Vec<_>>())
+            listed.check(began, &found.iter().copied().cloned().collect::<Vec<_>>())
         };
         assert_eq!(check(&[&there]), Ok(()));
         assert_eq!(check(&[&made, &there]), Ok(()));
