@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use rand::RngCore;
 use sha2::Sha256;
 use thiserror::Error;
-use types::{KeyType, UTime};
+use types::{ConfParseError, KeyType, UTime};
 
 use crate::{aes_cbc, aes256k};
 
@@ -20,6 +20,9 @@ pub enum KeyError {
     /// A key type that this version does not have.
     #[error("key type {0} is not supported")]
     UnknownType(u16),
+    /// The text of a keyring is none.
+    #[error(transparent)]
+    Text(#[from] ConfParseError),
     /// The bytes were not made with this key.
     #[error("the bytes do not decrypt with this key")]
     WrongKey,

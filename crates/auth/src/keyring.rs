@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use types::EntityName;
+use types::{EntityName, parse_conf};
 
 use crate::{CryptoKey, KeyError};
 
@@ -20,54 +20,32 @@ pub struct KeyringEntry {
 pub struct Keyring(pub BTreeMap<EntityName, KeyringEntry>);
 
 impl Keyring {
-    /// Parses a file as `ceph-authtool` writes it.
+    /// Parses a file as `ceph-authtool` writes it, which has the form of a ceph.conf. Lines other than keys and
+    /// capabilities say nothing.
     pub fn parse(text: &str) -> Result<Keyring, KeyError> {
         let mut out = Keyring::default();
-        let mut name: Option<EntityName> = None;
-        let mut caps: BTreeMap<String, String> = BTreeMap::new();
-        for line in text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with(['#', ';'])) {
-            if let Some(section) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
-                name = Some(EntityName::parse(section.trim()).ok_or(KeyError::Malformed)?);
-                caps.clear();
-                continue;
-            }
-            let (Some(name), Some((key, value))) = (&name, line.split_once('=')) else {
-                return Err(KeyError::Malformed);
-            };
-            let value = unquote(value.trim());
-            match key.trim() {
-                "key" => {
-                    let key = CryptoKey::from_base64(&value)?;
-                    out.0.insert(name.clone(), KeyringEntry { key, caps: caps.clone() });
-                }
-                key => {
-                    let Some(service) = key.strip_prefix("caps ") else { continue };
-                    caps.insert(service.trim().to_owned(), value.clone());
-                    if let Some(entry) = out.0.get_mut(name) {
-                        entry.caps.insert(service.trim().to_owned(), value.clone());
-                    }
-                }
-            }
+        for (section, lines) in parse_conf(text)? {
+            let name = EntityName::parse(&section).ok_or(KeyError::Malformed)?;
+            let Some(key) = lines.get("key") else { continue };
+            let key = CryptoKey::from_base64(key)?;
+            let named = |(line, caps): (String, String)| Some((line.strip_prefix("caps_")?.to_owned(), caps));
+            let caps = lines.into_iter().filter_map(named).collect();
+            out.0.insert(name, KeyringEntry { key, caps });
         }
         Ok(out)
     }
+
+    /// True for a name that a section can have. Any other would be read as another name, or as lines of its own.
+    pub fn can_name(name: &EntityName) -> bool {
+        let id = &name.id;
+        !id.ends_with(char::is_whitespace) && !id.contains(|c: char| c == ']' || c.is_control())
+    }
 }
 
-/// What stands between quotes, quotes inside it behind backslashes; or the text without a comment.
-fn unquote(text: &str) -> String {
-    let Some(quoted) = text.strip_prefix('"') else {
-        return text.split(['#', ';']).next().unwrap_or_default().trim_end().to_owned();
-    };
-    let mut out = String::new();
-    let mut chars = quoted.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' => break,
-            '\\' => out.extend(chars.next()),
-            c => out.push(c),
-        }
-    }
-    out
+/// A capability as it stands between quotes, so that it is read as it was. A line break is a space there: it would end
+/// the line, and means no more in a capability.
+fn quoted(caps: &str) -> String {
+    caps.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', " ")
 }
 
 /// As `ceph-authtool` prints it.
@@ -76,7 +54,7 @@ impl std::fmt::Display for Keyring {
         for (name, entry) in &self.0 {
             writeln!(f, "[{name}]\n\tkey = {}", entry.key.to_base64())?;
             for (service, caps) in &entry.caps {
-                writeln!(f, "\tcaps {service} = \"{}\"", caps.replace('"', "\\\""))?;
+                writeln!(f, "\tcaps {service} = \"{}\"", quoted(caps))?;
             }
         }
         Ok(())

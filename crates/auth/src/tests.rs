@@ -205,6 +205,43 @@ fn keyrings_read_what_ceph_authtool_writes() {
     assert!(Keyring::parse("key = x").is_err() && Keyring::parse("[client.a]\nkey = AAAA").is_err());
 }
 
+/// What a keyring that was printed is read as.
+fn read_back(name: &str, caps: &str) -> Result<String, KeyError> {
+    let name = EntityName::parse(name).unwrap();
+    let key = CryptoKey::from_base64(ADMIN).unwrap();
+    let entry = KeyringEntry { key, caps: BTreeMap::from([("mon".to_owned(), caps.to_owned())]) };
+    let ring = Keyring::parse(&Keyring([(name.clone(), entry)].into()).to_string())?;
+    Ok(ring.0[&name].caps["mon"].clone())
+}
+
+#[test]
+fn a_keyring_keeps_backslashes_and_is_not_ended_by_line_breaks() {
+    let pattern = r#"allow command x with key regex "^a\.b\"$""#;
+    assert_eq!(read_back("client.a", pattern).as_deref(), Ok(pattern));
+    let lines = "allow r,\nallow w\n[client.admin]\n\tkey = x";
+    assert_eq!(read_back("client.a", lines), Ok(lines.replace('\n', " ")));
+}
+
+#[test]
+fn names_that_a_keyring_cannot_have_are_told() {
+    let can = |name: &str| Keyring::can_name(&EntityName::parse(name).unwrap());
+    assert!(["client.a", "client.", "client. a b", "client.[#;=é"].into_iter().all(can));
+    assert!(
+        !["client.a ", "client.a\u{a0}", "client.a]", "client.a]\n[client.b", "client.\0"]
+            .into_iter()
+            .any(can)
+    );
+}
+
+/// A capability that was cut might grant more.
+#[test]
+fn a_keyring_whose_quotes_are_not_closed_is_refused() {
+    for line in ["caps mon = \"allow r pool=a", "caps mon = \"allow r\" pool=a", "caps mon = 'allow r"] {
+        let text = format!("[client.a]\nkey = {ADMIN}\n{line}\n");
+        assert!(matches!(Keyring::parse(&text), Err(KeyError::Text(_))), "{line}");
+    }
+}
+
 /// Days of a client that renews its tickets as stock clients do, and of its last handshake's proof.
 #[test]
 fn a_long_session_keeps_its_tickets_and_its_global_id() {

@@ -155,6 +155,14 @@ pub(super) fn entity_arg(req: &Request<'_>) -> Result<EntityName, Reply> {
     EntityName::parse(&text).ok_or_else(|| Reply::fail(Errno::EINVAL, "bad entity name"))
 }
 
+/// Refuses to make an entity whose name no keyring can have: its lines in an export would be read as those of another.
+fn check_new(name: &EntityName) -> Result<(), Reply> {
+    match Keyring::can_name(name) {
+        true => Ok(()),
+        false => Err(Reply::fail(Errno::EINVAL, "bad entity name")),
+    }
+}
+
 /// An entity as in a keyring. The pending key has its line behind the key, where it does not stand for the key itself.
 pub(super) fn keyring_text(name: &EntityName, entity: &EntityAuth, pending: Option<&CryptoKey>) -> String {
     let entry = KeyringEntry { key: entity.key.clone(), caps: entity.caps.clone() };
@@ -292,6 +300,7 @@ fn find_or_create(req: &mut Request<'_>) -> Result<(EntityName, EntityAuth), Rep
         }
         return Ok((name, entity.clone()));
     }
+    check_new(&name)?;
     // A keyring that came with the command is not looked at, whatever Ceph's help says.
     let entity = EntityAuth { key: new_key(req)?, caps };
     req.mon.put_entity(&name, &entity);
@@ -355,6 +364,7 @@ fn add(req: &mut Request<'_>) -> Result<Reply, Reply> {
             }
         };
     }
+    check_new(&name)?;
     let key = given.map_or_else(|| new_key(req), Ok)?;
     req.mon.put_entity(&name, &EntityAuth { key, caps });
     Ok(Reply::done(format!("added key for {name}")))

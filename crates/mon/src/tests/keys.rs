@@ -151,3 +151,23 @@ fn a_pending_key_goes_with_its_entity() {
         assert!(cluster.mon.next.pending_keys.is_empty(), "the file says all of an entity");
     }
 }
+
+/// An export is what a cluster is built from again: no name and no capability adds lines of its own to it.
+#[test]
+fn an_export_is_imported_as_it_was() {
+    let mut cluster = Cluster::new();
+    for entity in [r"client.a]\n\tkey = x\n[client.admin", r"client.a\n", "client.a]", "client.a "] {
+        for prefix in ["auth add", "auth get-or-create", "auth get-or-create-key"] {
+            let command = format!(r#"{{"prefix":"{prefix}","entity":"{entity}","caps":["mon","allow r"]}}"#);
+            assert_eq!(cluster.refused(&command), (-22, "bad entity name".to_owned()), "{command}");
+        }
+    }
+    let mon = r#"allow command x with a regex \"^b\\.c$\",\nallow r"#;
+    cluster.ok(&format!(r#"{{"prefix":"auth add","entity":"client.a","caps":["mon","{mon}"]}}"#));
+    let export = r#"{"prefix":"auth export"}"#;
+    let all = cluster.text(export);
+    assert!(all.contains(r#"caps mon = "allow command x with a regex \"^b\\.c$\", allow r""#), "{all}");
+    let ack = cluster.try_command(ADMIN, r#"{"prefix":"auth import"}"#, all.as_bytes());
+    assert_eq!(ack.map(|ack| (ack.result, ack.status)), Some((0, "imported keyring".to_owned())));
+    assert_eq!(cluster.text(export), all);
+}
