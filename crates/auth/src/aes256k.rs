@@ -115,6 +115,18 @@ mod tests {
         }
     }
 
+    /// Less than a block, or no text behind the confounder: a peer with the key can make any of it.
+    #[test]
+    fn what_no_peer_seals_does_not_open_or_opens_as_noise() {
+        for len in 0..70 {
+            let mut sealed = vec![7; len];
+            let mac = integrity(&key(), 4, &sealed).finalize().into_bytes();
+            sealed.extend_from_slice(&mac[..MAC_BYTES]);
+            let opened = decrypt(&key(), 4, &sealed);
+            assert_eq!(opened.map(|text| text.len()), len.checked_sub(CONFOUNDER_BYTES));
+        }
+    }
+
     #[test]
     fn every_changed_bit_is_seen() {
         let sealed = encrypt(&key(), 4, &[7; 16], b"what a ticket says");

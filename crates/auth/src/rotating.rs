@@ -49,7 +49,7 @@ impl RotatingSecrets {
         }
         while self.secrets.len() < KEPT {
             let last = self.secrets.values().next_back().map_or(now, |s| s.expires.max(now));
-            self.newest += 1;
+            self.newest = self.newest.wrapping_add(1);
             let expires = last.plus(ticket_ttl(service));
             let key = CryptoKey::generate(kind, now, rng);
             self.secrets.insert(self.newest, Expiring { key, expires });
@@ -80,5 +80,22 @@ impl RotatingSecrets {
     /// The secret of that id, while it is kept.
     pub fn get(&self, id: u64) -> Option<&CryptoKey> {
         self.secrets.get(&id).map(|s| &s.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    /// As damage may leave it.
+    #[test]
+    fn ids_begin_anew_behind_the_last() {
+        let mut secrets = RotatingSecrets { newest: u64::MAX, ..RotatingSecrets::default() };
+        let (mut rng, now) = (StdRng::seed_from_u64(1), UTime::new(9, 0));
+        assert!(secrets.rotate(EntityType::OSD, KeyType::Aes256k, now, &mut rng));
+        assert_eq!(secrets.all().map(|(id, _, _)| id).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(secrets.current().map(|(id, _)| id), Some(1));
     }
 }

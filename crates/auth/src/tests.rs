@@ -7,6 +7,7 @@ use types::{EntityName, EntityType, KeyType, UTime};
 use crate::*;
 
 mod caps;
+mod damage;
 
 const ADMIN: &str = "AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==";
 

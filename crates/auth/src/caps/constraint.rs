@@ -38,7 +38,9 @@ impl Constraint {
             }),
             Constraint::Absent => false,
             Constraint::Regex(pattern) => {
-                Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|regex| regex.is_match(given))
+                // By itself first: a bracket too many would close the group and free what follows of its end.
+                let is_regex = Regex::new(pattern).is_ok();
+                is_regex && Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|regex| regex.is_match(given))
             }
         }
     }

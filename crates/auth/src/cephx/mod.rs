@@ -8,6 +8,8 @@ mod types;
 
 #[cfg(test)]
 mod attacks;
+#[cfg(test)]
+mod damage;
 
 pub use client::{ClientAuth, ClientStep, TicketKeeper};
 pub use mauth::{answer_mauth, mauth_request_rotating, mauth_request_tickets};

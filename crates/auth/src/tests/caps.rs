@@ -248,6 +248,26 @@ fn commands_are_granted_by_name_and_arguments() {
     assert!(!key("profile bootstrap-mgr", "entity=mgr.x"));
 }
 
+#[test]
+fn what_is_no_regular_expression_fits_nothing() {
+    let may = |pattern: &str, key: &str| {
+        let text = format!("allow command \"config-key get\" with key regex \"{pattern}\"");
+        MonCaps::parse(&text).unwrap().allows(&MonAccess {
+            entity: "client.a",
+            service: "config-key",
+            command: "config-key get",
+            arguments: &BTreeMap::from([("key".to_owned(), key.to_owned())]),
+            read: true,
+            write: false,
+            execute: false,
+        })
+    };
+    assert!(may("a|b", "a") && may("a|b", "b") && !may("a|b", "ab"));
+    assert!(!may("a(", "a("));
+    // Only inside a group would it be one.
+    assert!(!may("a)|(?:b", "a") && !may("a)|(?:b", "ax"));
+}
+
 /// Arguments have spaces here.
 #[test]
 fn a_bootstrap_key_for_images_makes_keys_for_images() {
