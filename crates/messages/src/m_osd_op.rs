@@ -281,3 +281,6 @@ impl Body for MOSDOp {
         })
     }
 }
+
+#[cfg(test)]
+mod damage;

@@ -120,6 +120,12 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{
+        collection::vec,
+        prelude::*,
+        sample::{Index, select},
+    };
+
     use super::*;
 
     #[test]
@@ -161,5 +167,70 @@ mod tests {
         let args = Args::parse(&[command.to_owned()]).expect("a command");
         assert_eq!(args.text("range").as_deref(), Some("range"));
         assert_eq!(args.texts()["range"], "[range]");
+    }
+
+    const FRAGMENTS: [&str; 18] = [
+        "{",
+        "}",
+        "\"prefix\":",
+        "\"pg\"",
+        "\"config set\"",
+        "\"caps\":",
+        "\"format\":",
+        ":",
+        ",",
+        "[",
+        "]",
+        "[\"a\",[1]]",
+        "1e999",
+        "-1e308",
+        "18446744073709551616",
+        "\"\\ud800\"",
+        "null",
+        "true",
+    ];
+
+    proptest! {
+        #[test]
+        fn any_words_are_a_command_or_none(
+            words in vec(prop_oneof![3 => select(&FRAGMENTS[..]).prop_map(str::to_owned), 1 => any::<String>()], 0..12),
+            argument in vec(select(&FRAGMENTS[..]), 0..6),
+            depth in 0usize..50_000,
+        ) {
+            let odd = format!("{{\"prefix\":\"pg\",\"a\":{}", argument.concat());
+            for words in [words, vec![odd.clone()], vec![odd + "}"]] {
+                let _ = words_for_logs(&words);
+                let Some(args) = Args::parse(&words) else { continue };
+                for name in ["prefix", "caps", "format", "a", ""] {
+                    let _ = (args.text(name), args.int(name), args.float(name), args.flag(name));
+                    prop_assert!(args.has(name) || args.list(name).is_empty());
+                }
+                prop_assert!(args.json_len() < usize::MAX);
+                let _ = args.texts();
+            }
+            let deep = format!("{{\"prefix\":\"pg\",\"a\":{}", "[".repeat(depth));
+            prop_assert!(Args::parse(&[deep]).is_none());
+        }
+
+        #[test]
+        fn logs_do_not_tell_what_is_set_however_it_is_said(
+            prefix in select(vec!["config set", "config-key set", "config-key put"]),
+            value in select(vec!["\"secret\"", "[\"secret\"]", "{\"secret\":1}"]),
+            cuts in vec(any::<Index>(), 0..5),
+            tail in select(vec!["", "}", "\"", " é"]),
+            is_first: bool,
+        ) {
+            let (named, valued) = (format!("\"prefix\":\"{prefix}\""), format!("\"val\":{value},\"value\":{value}"));
+            let text = match is_first {
+                true => format!("{{{valued},{named}}}{tail}"),
+                false => format!("{{ {named}, {valued} }}{tail}"),
+            };
+            let mut cuts: Vec<usize> = cuts.iter().map(|at| text.floor_char_boundary(at.index(text.len()))).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let words: Vec<String> = cuts.windows(2).map(|ends| text[ends[0]..ends[1]].to_owned()).collect();
+            let shown = words_for_logs(&words);
+            prop_assert!(!shown.contains("secret") && shown.contains(prefix), "{}", shown);
+        }
     }
 }
