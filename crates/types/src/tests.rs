@@ -1,4 +1,5 @@
 mod damage;
+pub(crate) mod damaged_words;
 
 use std::net::{Ipv6Addr, SocketAddrV6};
 

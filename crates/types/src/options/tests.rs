@@ -2,6 +2,8 @@ use std::collections::BTreeSet;
 
 use super::*;
 
+mod damage;
+
 #[test]
 fn the_table_is_whole() {
     let lines = include_str!("generated/options.tsv").lines().count();
@@ -40,6 +42,7 @@ fn values_are_read_as_in_ceph() {
         ("ms_async_op_threads", "25", Err("Value '25' exceeds maximum 24")),
         ("log_stop_at_utilization", "1.5", Err("Value '1.500000' exceeds maximum 1.000000")),
         ("mon_lease", "5", Ok("5.000000")),
+        ("mon_lease_renew_interval_factor", "0.9999999", Ok("0.9999999")),
         ("mon_lease", "x", Err("strict_strtod: expected double, got: 'x'")),
         ("mon_lease", "1K", Err("strict_strtod: garbage at end of string. got: '1K'")),
         ("rbd_cache", "TRUE", Ok("true")),

@@ -224,14 +224,21 @@ impl OptionInfo {
 
     fn bounded_float(&self, value: f64) -> Result<String, OptionValueError> {
         let bound = |text: &str| text.parse::<f64>().ok();
-        match (bound(self.min), bound(self.max)) {
-            (Some(min), _) if value < min => {
-                Err(bad(format!("Value '{value:.6}' is below minimum {min:.6}")))
-            }
-            (_, Some(max)) if value > max => Err(bad(format!("Value '{value:.6}' exceeds maximum {max:.6}"))),
-            _ if value.is_nan() => Ok("nan".to_owned()),
-            _ => Ok(format!("{value:.6}")),
+        let (min, max) = (bound(self.min), bound(self.max));
+        if let Some(min) = min.filter(|min| value < *min) {
+            return Err(bad(format!("Value '{value:.6}' is below minimum {min:.6}")));
         }
+        if let Some(max) = max.filter(|max| value > *max) {
+            return Err(bad(format!("Value '{value:.6}' exceeds maximum {max:.6}")));
+        }
+        if value.is_nan() {
+            return Ok("nan".to_owned());
+        }
+        let kept = format!("{value:.6}");
+        // Rounded beyond a limit, it would not be taken again.
+        let is_beyond = bound(&kept)
+            .is_some_and(|kept| min.is_some_and(|min| kept < min) || max.is_some_and(|max| kept > max));
+        Ok(if is_beyond { value.to_string() } else { kept })
     }
 
     fn chosen(&self, text: &str) -> Result<String, OptionValueError> {
