@@ -244,6 +244,8 @@ fn render(reply: &MCommandReply) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::{collection::vec, prelude::*, sample::select};
+
     use super::*;
 
     #[test]
@@ -311,5 +313,53 @@ mod tests {
         client.write_all(b"{}\n").unwrap();
         let refused = serve(served, &shared, &Waker::new().unwrap()).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionAborted);
+    }
+
+    /// Gives its bytes, and then the last of them for ever, in pieces of these sizes.
+    struct Pieces<'a> {
+        bytes: &'a [u8],
+        sizes: std::iter::Cycle<std::slice::Iter<'a, usize>>,
+        is_endless: bool,
+        given: usize,
+    }
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let room = out.len().min(self.sizes.next().copied().unwrap_or(1));
+            let mut count = room.min(self.bytes.len());
+            out[..count].copy_from_slice(&self.bytes[..count]);
+            self.bytes = &self.bytes[count..];
+            if count == 0 && self.is_endless {
+                out[..room].fill(b'x');
+                count = room;
+            }
+            self.given += count;
+            Ok(count)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn requests_of_any_bytes_in_any_pieces_are_read_to_their_end_or_refused(
+            parts in vec(prop_oneof![
+                vec(any::<u8>(), 0..20),
+                "[a-zé{}\": ]{0,30}".prop_map(String::into_bytes),
+                select(vec![b"\n".to_vec(), b"\0".to_vec(), vec![b'x'; 5_000], vec![b'x'; REQUEST_BYTES_MAX]]),
+            ], 0..6),
+            sizes in vec(1usize..5_000, 1..5),
+            is_endless: bool,
+        ) {
+            let bytes = parts.concat();
+            let end = bytes.iter().position(|byte| matches!(byte, 0 | b'\n'));
+            let mut pieces = Pieces { bytes: &bytes, sizes: sizes.iter().cycle(), is_endless, given: 0 };
+            let read = read_request(&mut pieces).map_err(|error| error.kind());
+            prop_assert!(pieces.given <= REQUEST_BYTES_MAX + 2 * 4_096, "{} bytes were taken", pieces.given);
+            let text = end.and_then(|end| String::from_utf8(bytes[..end].to_vec()).ok());
+            match (read, text) {
+                (Ok(read), text) => prop_assert_eq!(Some(read), text),
+                (Err(kind), None) => prop_assert_eq!(kind, io::ErrorKind::InvalidData),
+                (Err(_), Some(text)) => prop_assert!(text.len() > REQUEST_BYTES_MAX),
+            }
+        }
     }
 }

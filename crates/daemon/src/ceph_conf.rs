@@ -1,6 +1,7 @@
 //! `ceph.conf` as a daemon reads it: whose section counts, and metavariables.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     fs,
     net::SocketAddr,
@@ -45,29 +46,31 @@ impl CephConf {
 
     /// The value for `who`: from its own section, its kind's, or `[global]`, metavariables expanded.
     pub fn get(&self, who: &EntityName, key: &str) -> Option<String> {
-        self.get_within(who, key, EXPANSIONS_MAX)
+        self.get_within(who, key, DEPTH_MAX, &Cell::new(EXPANSIONS_MAX))
     }
 
     /// The value for `who`, or Ceph's default for daemons, where an option has one.
     pub fn get_or_default(&self, who: &EntityName, key: &str) -> Option<String> {
         self.get(who, key).or_else(|| {
             let default = find_option(&option_name(key))?.default_for(true);
-            Some(expand(&default, &|name| self.metavariable(who, name, EXPANSIONS_MAX)))
+            let left = Cell::new(EXPANSIONS_MAX);
+            Some(expand(&default, &|name| self.metavariable(who, name, DEPTH_MAX, &left)))
         })
     }
 
-    /// The value for `who`, with at most `depth` levels of values within values.
-    fn get_within(&self, who: &EntityName, key: &str, depth: u32) -> Option<String> {
+    /// The value for `who`, with at most `depth` levels of values within values, and as many of these as are `left`.
+    fn get_within(&self, who: &EntityName, key: &str, depth: u32, left: &Cell<u32>) -> Option<String> {
         let key = option_name(key);
         let own = who.to_string();
         let raw = [own.as_str(), who.kind.as_str(), "global"]
             .iter()
             .find_map(|section| self.sections.get(*section)?.get(&key))?;
-        Some(expand(raw, &|name| self.metavariable(who, name, depth)))
+        Some(expand(raw, &|name| self.metavariable(who, name, depth, left)))
     }
 
     /// What a metavariable stands for: a fact about the daemon, or another option (`md_config_t::expand_meta`).
-    fn metavariable(&self, who: &EntityName, name: &str, depth: u32) -> Option<String> {
+    fn metavariable(&self, who: &EntityName, name: &str, depth: u32, left: &Cell<u32>) -> Option<String> {
+        left.set(left.get().checked_sub(1)?);
         match name {
             "cluster" => Some("ceph".to_owned()),
             "type" => Some(who.kind.as_str().to_owned()),
@@ -78,7 +81,7 @@ impl CephConf {
             "pid" => Some(std::process::id().to_string()),
             "home" => Some(std::env::var("HOME").unwrap_or_default()),
             option => {
-                let within = || self.get_within(who, option, depth.checked_sub(1)?);
+                let within = || self.get_within(who, option, depth.checked_sub(1)?, left);
                 within().or_else(|| find_option(option).map(|known| known.default.to_string()))
             }
         }
@@ -139,7 +142,10 @@ impl CephConf {
 }
 
 /// How deep values may name each other.
-const EXPANSIONS_MAX: u32 = 4;
+const DEPTH_MAX: u32 = 4;
+/// How many metavariables one value may have, those in the values that it names included. Values that name each other
+/// many times would fill the memory within few levels.
+const EXPANSIONS_MAX: u32 = 1_000;
 
 /// Replaces `$name` and `${name}` by what they stand for; what stands for nothing stays.
 fn expand(text: &str, value_of: &dyn Fn(&str) -> Option<String>) -> String {
@@ -219,6 +225,9 @@ fn parse_mon_addr(text: &str) -> Result<EntityAddr> {
 }
 
 #[cfg(test)]
+mod damage;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -248,6 +257,20 @@ mod tests {
         assert_eq!(get("host"), format!("{host} {}", std::process::id()));
         assert_eq!(get("loop"), "$loop");
         assert_eq!(get("admin socket"), "/var/run/ceph/x");
+    }
+
+    #[test]
+    fn values_that_name_each_other_often_do_not_grow_without_end() {
+        let often = |name: &str| format!("${{{name}}}").repeat(40);
+        let [b, c, d, e] = ["b", "c", "d", "e"].map(often);
+        let text = format!("a = {b}\nb = {c}\nc = {d}\nd = {e}\ne = x\n");
+        let conf = CephConf::parse(&text).unwrap();
+        let value = conf.get(&EntityName::parse("osd.1").unwrap(), "a").unwrap();
+        assert!(
+            value.starts_with("xxxx") && value.ends_with("${b}"),
+            "what is too much stays as it is written"
+        );
+        assert!(value.len() < EXPANSIONS_MAX as usize * text.len());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use proptest::{collection::vec, prelude::*, sample::select};
 use store::MemStore;
 use types::{Instant, UTime};
 
@@ -123,4 +124,20 @@ fn arguments_come_as_text_or_as_numbers() {
     assert_eq!(call.text("var").as_deref(), Some("fsid"));
     assert_eq!((call.int("count"), call.int("size"), call.int("n")), (Some(5), Some(6), None));
     assert_eq!(call.text("val").as_deref(), Some("x"));
+}
+
+proptest! {
+    #[test]
+    fn commands_of_any_words_are_read_or_have_no_arguments(
+        words in vec(prop_oneof![
+            select(vec!["{", "}", "\"prefix\":", "\"pg\"", ",", "\"pgid\":\"1.2f\"", "[", "1e999", "\\ud800", "null"]).prop_map(str::to_owned),
+            any::<String>(),
+        ], 0..12),
+        depth in 0usize..100_000,
+    ) {
+        let command = |cmd| MCommand { cmd, ..MCommand::default() };
+        let _ = pg_of(&command(words));
+        let deep = format!("{{\"pgid\":{}", "[".repeat(depth));
+        prop_assert_eq!(args_of(&command(vec![deep])), Map::new());
+    }
 }
