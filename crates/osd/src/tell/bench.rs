@@ -18,6 +18,8 @@ const SMALL_BYTES: u64 = 1 << 20;
 /// Bytes and transactions under way, at most: the store's queue stays short for clients.
 const IN_FLIGHT_BYTES: u64 = 64 << 20;
 const IN_FLIGHT_MAX: u64 = 32;
+/// Bytes of a block, whatever the option allows: it is held in memory, and is one change, which 1 GiB is the limit of.
+const BLOCK_BYTES_MAX: u64 = 1 << 30;
 /// Bench objects; more writes than that go over the same ones again.
 const OBJECTS_MAX: u64 = 4096;
 
@@ -53,7 +55,7 @@ fn check(osd: &Osd, count: u64, size: u64) -> Result<(), Refusal> {
         n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
         n => format!("{n} B"),
     };
-    let size_max = option("osd_bench_max_block_size");
+    let size_max = option("osd_bench_max_block_size").min(BLOCK_BYTES_MAX);
     if size > size_max {
         let why = format!(
             "block 'size' values are capped at {}. If you wish to use a higher value, please adjust 'osd_bench_max_block_size'",

@@ -1,3 +1,5 @@
+mod damage;
+
 use std::collections::BTreeSet;
 
 use proptest::{collection::vec, prelude::*, sample::select};
@@ -78,6 +80,22 @@ fn a_scrub_is_scheduled_from_any_number_of_seconds() {
     assert_eq!(age(Some(5), std::time::Duration::MAX).as_secs(), 105);
     assert_eq!(age(Some(u64::MAX), std::time::Duration::ZERO), std::time::Duration::MAX);
     assert_eq!(age(None, std::time::Duration::MAX), std::time::Duration::MAX);
+}
+
+/// Its block is held in memory.
+#[test]
+fn a_benchmark_has_blocks_of_a_size_that_memory_has_room_for() {
+    let (mut osd, mut store, mut effects) = (Osd::alone(), MemStore::new(), Vec::new());
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    osd.settings.inject("osd_bench_max_block_size", "7E").unwrap();
+    for size in [1u64 << 60, 1 << 40, (1 << 30) + 1] {
+        let Value::Object(args) = json!({"prefix": "bench", "count": 1, "size": size}) else {
+            unreachable!()
+        };
+        let (errno, why) = osd.tell(&Call::of(args), &mut ctx).unwrap_err();
+        assert_eq!(errno, Errno::EINVAL);
+        assert!(why.contains("capped at 1024 MiB"), "{why}");
+    }
 }
 
 #[test]

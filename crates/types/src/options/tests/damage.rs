@@ -8,7 +8,7 @@ use proptest::{
 };
 
 use super::*;
-use crate::tests::damage::{edited, edits, one_of};
+use crate::tests::damaged_words::{edited, edits, one_of};
 
 const VALUES: &str = "\
     ¦0¦5K¦5Ki¦5KB¦-5¦999E¦9223372036854775807¦9223372036854775808¦-9223372036854775808¦\
