@@ -230,9 +230,8 @@ mod tests {
         listed.set(gone.clone(), Some(false));
         let began = listed.changes;
         listed.set(made.clone(), Some(true));
-        let check = |found: &[&Bytes]| {
-            listed.check(began, &found.iter().copied().cloned().collect::<Vec<_>>())
-        };
+        let check =
+            |found: &[&Bytes]| listed.check(began, &found.iter().copied().cloned().collect::<Vec<_>>());
         assert_eq!(check(&[&there]), Ok(()));
         assert_eq!(check(&[&made, &there]), Ok(()));
         let signs: [(&[&Bytes], &str); 4] = [
