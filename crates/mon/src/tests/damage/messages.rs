@@ -47,18 +47,11 @@ fn subscribe(names: &[&str], start: u64) -> Message {
 
 /// Messages that the monitor takes, one or more of each kind.
 fn samples() -> Vec<(Sender, Message)> {
-    let (osd, other, epoch, fsid) = (OsdId(1), OsdId(2), epoch(), FSID);
-    let pg = PgId::new(PoolId(1), 0);
-    let from_osd = |message: Message| (Sender::Osd(1), message);
-    let failure = MOSDFailure {
-        reporter: osd,
-        target: other,
-        target_up_from: World::new().cluster.map().up_from(other),
-        is_failed: true,
-        failed_for_ms: 30_000,
-        epoch,
-        ..MOSDFailure::default()
-    };
+    [of_clients(), of_osds(), of_daemons()].concat()
+}
+
+fn of_clients() -> Vec<(Sender, Message)> {
+    let (epoch, fsid) = (epoch(), FSID);
     let op = |op| {
         Message::from(MPoolOp {
             fsid,
@@ -70,23 +63,6 @@ fn samples() -> Vec<(Sender, Message)> {
         })
     };
     let cmd = || vec![r#"{"prefix":"osd pool ls","detail":"detail","format":"json"}"#.to_owned()];
-    let mut boot = boot_message(1, epoch);
-    boot.metadata.insert("device_ids".to_owned(), "sda=d,sdb=e".to_owned());
-    let counts = ImageCounts { writes: 1, reads: 2, write_bytes: 3, read_bytes: 4, write_ns: 5, read_ns: 6 };
-    let image = ImageKey { pool: PoolId(1), nspace: String::new(), id: "1a".to_owned() };
-    let open = MMgrOpen {
-        daemon_name: "x".to_owned(),
-        service_name: "portal".to_owned(),
-        service: Some((facts(), facts())),
-        config: [("debug_ms".to_owned(), [(1, "5".to_owned())].into())].into(),
-        ignored_config: facts(),
-    };
-    let report = MMgrReport {
-        daemon_name: "x".to_owned(),
-        service_name: "portal".to_owned(),
-        status: Some(facts()),
-        ..MMgrReport::default()
-    };
     vec![
         (Sender::Admin, MMonCommand { fsid, cmd: cmd(), ..MMonCommand::default() }.into()),
         (Sender::Admin, MCommand { fsid, cmd: cmd(), ..MCommand::default() }.into()),
@@ -122,6 +98,27 @@ fn samples() -> Vec<(Sender, Message)> {
         (Sender::Client, op(PoolOpCode::DELETE_UNMANAGED_SNAP)),
         (Sender::Admin, MAuth { payload: vec![0, 2, 0, 0, 0, 1, 0, 0, 0].into(), ..MAuth::default() }.into()),
         (Sender::Admin, MPing { pong: Pong(None) }.into()),
+    ]
+}
+
+fn of_osds() -> Vec<(Sender, Message)> {
+    let (osd, other, epoch) = (OsdId(1), OsdId(2), epoch());
+    let pg = PgId::new(PoolId(1), 0);
+    let from_osd = |message: Message| (Sender::Osd(1), message);
+    let failure = MOSDFailure {
+        reporter: osd,
+        target: other,
+        target_up_from: World::new().cluster.map().up_from(other),
+        is_failed: true,
+        failed_for_ms: 30_000,
+        epoch,
+        ..MOSDFailure::default()
+    };
+    let mut boot = boot_message(1, epoch);
+    boot.metadata.insert("device_ids".to_owned(), "sda=d,sdb=e".to_owned());
+    let counts = ImageCounts { writes: 1, reads: 2, write_bytes: 3, read_bytes: 4, write_ns: 5, read_ns: 6 };
+    let image = ImageKey { pool: PoolId(1), nspace: String::new(), id: "1a".to_owned() };
+    vec![
         from_osd(boot.into()),
         (Sender::Osd(9), boot_message(9, epoch).into()),
         from_osd(MOSDAlive { osd, want: epoch }.into()),
@@ -129,9 +126,31 @@ fn samples() -> Vec<(Sender, Message)> {
         from_osd(failure.into()),
         from_osd(MOSDFailure { is_immediate: true, ..failure }.into()),
         from_osd(MOSDMarkMeDown { osd, epoch, is_ack: false }.into()),
-        from_osd(open.clone().into()),
+        from_osd(open().into()),
         from_osd(MOSDImageStats { osd, images: [(image, counts)].into() }.into()),
-        (Sender::ToManager, open.into()),
+    ]
+}
+
+/// How a daemon begins that reports to the manager.
+fn open() -> MMgrOpen {
+    MMgrOpen {
+        daemon_name: "x".to_owned(),
+        service_name: "portal".to_owned(),
+        service: Some((facts(), facts())),
+        config: [("debug_ms".to_owned(), [(1, "5".to_owned())].into())].into(),
+        ignored_config: facts(),
+    }
+}
+
+fn of_daemons() -> Vec<(Sender, Message)> {
+    let report = MMgrReport {
+        daemon_name: "x".to_owned(),
+        service_name: "portal".to_owned(),
+        status: Some(facts()),
+        ..MMgrReport::default()
+    };
+    vec![
+        (Sender::ToManager, open().into()),
         (Sender::ToManager, report.into()),
         (
             Sender::ToManager,
