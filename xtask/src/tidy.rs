@@ -18,6 +18,7 @@ use crate::surface;
 /// that does IO.
 const ORDER: &[&str] = &[
     "allocator",
+    "damage",
     "codec-derive",
     "codec",
     "crush",

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use ::damage::Damage;
 use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features, Reader};
 use proptest::{
@@ -244,34 +245,6 @@ fn honest_of(kind: KeyType) -> &'static Vec<Vec<Part>> {
     &HONEST[usize::from(kind == KeyType::Aes256k)]
 }
 
-/// What happens to some bytes.
-#[derive(Clone, Debug)]
-enum Damage {
-    Byte(Index, u8),
-    /// A number of so many bytes.
-    Number(Index, u64, usize),
-    Cut(Index),
-    More(Vec<u8>),
-    Noise(Vec<u8>),
-}
-
-impl Damage {
-    fn apply(&self, bytes: &mut Vec<u8>) {
-        let len = bytes.len();
-        match self {
-            Damage::More(more) => bytes.extend_from_slice(more),
-            Damage::Noise(noise) => bytes.clone_from(noise),
-            _ if len == 0 => {}
-            Damage::Byte(at, value) => bytes[at.index(len)] = *value,
-            Damage::Number(at, value, width) => {
-                let room = bytes[at.index(len)..].iter_mut().take(*width);
-                room.zip(value.to_le_bytes()).for_each(|(byte, new)| *byte = new);
-            }
-            Damage::Cut(at) => bytes.truncate(at.index(len)),
-        }
-    }
-}
-
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(u64::MAX), Just(u64::from(u32::MAX)), Just(1 << 31), 0u64..200, any::<u64>()]
 }
@@ -281,7 +254,7 @@ fn damage() -> impl Strategy<Value = Damage> {
         4 => (any::<Index>(), any::<u8>()).prop_map(|(at, value)| Damage::Byte(at, value)),
         3 => (any::<Index>(), number(), select(vec![2, 4, 8])).prop_map(|(at, n, width)| Damage::Number(at, n, width)),
         1 => any::<Index>().prop_map(Damage::Cut),
-        1 => vec(any::<u8>(), 1..40).prop_map(Damage::More),
+        1 => (any::<Index>(), vec(any::<u8>(), 1..40)).prop_map(|(at, more)| Damage::More(at, more)),
         1 => vec(any::<u8>(), 0..80).prop_map(Damage::Noise),
     ]
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ::damage::Damage;
 use bytes::Bytes;
 use codec::{Encode, Features, encode_envelope};
 use proptest::{
@@ -212,36 +213,6 @@ fn object(calls: Vec<Call>) -> TestView {
     view
 }
 
-/// What happens to some bytes.
-#[derive(Clone, Debug)]
-enum Damage {
-    Byte(Index, u8),
-    Number(Index, u64),
-    /// What they begin with is often a number, too.
-    First(u64),
-    Cut(Index),
-}
-
-/// Puts as much of a number at the beginning as there is room for.
-fn put(bytes: &mut [u8], value: u64) {
-    bytes.iter_mut().zip(value.to_le_bytes()).for_each(|(byte, new)| *byte = new);
-}
-
-impl Damage {
-    fn apply(&self, bytes: &mut Vec<u8>) {
-        let len = bytes.len();
-        if len == 0 {
-            return;
-        }
-        match self {
-            Damage::Byte(at, value) => bytes[at.index(len)] = *value,
-            Damage::Number(at, value) => put(&mut bytes[at.index(len)..], *value),
-            Damage::First(value) => put(bytes, *value),
-            Damage::Cut(at) => bytes.truncate(at.index(len)),
-        }
-    }
-}
-
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(u64::MAX), Just(u64::from(u32::MAX)), Just(1 << 63), 0u64..20, any::<u64>()]
 }
@@ -249,7 +220,7 @@ fn number() -> impl Strategy<Value = u64> {
 fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         4 => (any::<Index>(), any::<u8>()).prop_map(|(at, value)| Damage::Byte(at, value)),
-        2 => (any::<Index>(), number()).prop_map(|(at, value)| Damage::Number(at, value)),
+        2 => (any::<Index>(), number()).prop_map(|(at, value)| Damage::Number(at, value, 8)),
         2 => number().prop_map(Damage::First),
         1 => any::<Index>().prop_map(Damage::Cut),
     ]

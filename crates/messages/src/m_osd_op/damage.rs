@@ -1,5 +1,6 @@
 //! Damaged requests and locators: an error, or what is read from its own bytes again.
 
+use ::damage::{Damage, damaged};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -9,35 +10,12 @@ use proptest::{
 use super::*;
 use crate::OpParams;
 
-/// What happens to some bytes: a number of so many bytes, or their end.
-#[derive(Clone, Debug)]
-enum Damage {
-    Number(Index, u64, usize),
-    Cut(Index),
-}
-
 fn damage() -> impl Strategy<Value = Damage> {
     let number = prop_oneof![Just(0), Just(u64::MAX), Just(1 << 31), 0u64..256, any::<u64>()];
     prop_oneof![
         9 => (any::<Index>(), number, select(vec![1, 1, 2, 4, 8])).prop_map(|(at, n, width)| Damage::Number(at, n, width)),
         1 => any::<Index>().prop_map(Damage::Cut),
     ]
-}
-
-fn damaged(bytes: &[u8], damages: &[Damage]) -> Bytes {
-    let mut bytes = bytes.to_vec();
-    for damage in damages {
-        let len = bytes.len();
-        match damage {
-            _ if len == 0 => {}
-            Damage::Number(at, value, width) => {
-                let room = bytes[at.index(len)..].iter_mut().take(*width);
-                room.zip(value.to_le_bytes()).for_each(|(byte, new)| *byte = new);
-            }
-            Damage::Cut(at) => bytes.truncate(at.index(len)),
-        }
-    }
-    bytes.into()
 }
 
 fn locator(hash: i64) -> ObjectLocator {

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use ::damage::Damage;
 use ::messages::{MCommand, MMgrCommand, MMonCommand, Message, MgrMap};
 use bytes::Bytes;
 use codec::{Decode, Features};
@@ -379,31 +380,6 @@ fn check_placement(map: &OsdMap) {
     }
 }
 
-/// What happens to some bytes.
-#[derive(Clone, Debug)]
-enum Damage {
-    Byte(Index, u8),
-    Number(Index, u64),
-    Cut(Index),
-}
-
-impl Damage {
-    fn apply(&self, bytes: &mut Vec<u8>) {
-        let len = bytes.len();
-        if len == 0 {
-            return;
-        }
-        match self {
-            Damage::Byte(at, value) => bytes[at.index(len)] = *value,
-            Damage::Number(at, value) => {
-                let room = bytes[at.index(len)..].iter_mut();
-                room.zip(value.to_le_bytes()).for_each(|(byte, new)| *byte = new);
-            }
-            Damage::Cut(at) => bytes.truncate(at.index(len)),
-        }
-    }
-}
-
 /// A number as counters and lengths have it.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -419,7 +395,7 @@ fn number() -> impl Strategy<Value = u64> {
 fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         4 => (any::<Index>(), any::<u8>()).prop_map(|(at, value)| Damage::Byte(at, value)),
-        3 => (any::<Index>(), number()).prop_map(|(at, value)| Damage::Number(at, value)),
+        3 => (any::<Index>(), number()).prop_map(|(at, value)| Damage::Number(at, value, 8)),
         1 => any::<Index>().prop_map(Damage::Cut),
     ]
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock, time::Duration};
 
+use ::damage::Damage;
 use bytes::Bytes;
 use codec::crc32c;
 use messages::{MMonGetOSDMap, MMonSubscribe, SubscribeItem};
@@ -141,41 +142,6 @@ fn folders() -> Vec<Vec<&'static String>> {
     out.into_values().collect()
 }
 
-/// What happens to a value.
-#[derive(Clone, Debug)]
-enum Damage {
-    Byte(Index, u8),
-    Bit(Index, u8),
-    Number(Index, u64),
-    Text(Index, &'static str),
-    Cut(Index),
-}
-
-/// Puts as much of a number in its place as there is room for.
-fn put(bytes: &mut [u8], value: u64) {
-    bytes.iter_mut().zip(value.to_le_bytes()).for_each(|(byte, new)| *byte = new);
-}
-
-impl Damage {
-    fn apply(&self, bytes: &mut Vec<u8>) {
-        let len = bytes.len();
-        if len == 0 {
-            return;
-        }
-        match self {
-            Damage::Byte(at, value) => bytes[at.index(len)] = *value,
-            Damage::Bit(at, bit) => bytes[at.index(len)] ^= 1 << (bit % 8),
-            Damage::Number(at, value) => put(&mut bytes[at.index(len)..], *value),
-            Damage::Text(at, text) => {
-                let at = at.index(len);
-                let end = len.min(at + text.len());
-                drop(bytes.splice(at..end, text.bytes()));
-            }
-            Damage::Cut(at) => bytes.truncate(at.index(len)),
-        }
-    }
-}
-
 /// What happens to a ledger.
 #[derive(Clone, Debug)]
 enum Change {
@@ -201,7 +167,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         3 => (index(), any::<u8>()).prop_map(|(at, value)| Damage::Byte(at, value)),
         3 => (index(), any::<u8>()).prop_map(|(at, bit)| Damage::Bit(at, bit)),
-        4 => (index(), number).prop_map(|(at, value)| Damage::Number(at, value)),
+        4 => (index(), number).prop_map(|(at, value)| Damage::Number(at, value, 8)),
         2 => (index(), text).prop_map(|(at, text)| Damage::Text(at, text)),
         1 => index().prop_map(Damage::Cut),
     ]

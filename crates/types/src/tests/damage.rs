@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, fmt::Debug};
 
+use ::damage::{Damage, damaged};
 use proptest::{
     collection::vec,
     prelude::*,
@@ -13,16 +14,6 @@ use super::*;
 
 const F: Features = Features::PACIFIC;
 
-/// What happens to some bytes.
-#[derive(Clone, Debug)]
-enum Damage {
-    Byte(Index, u8),
-    Long(Index, u64),
-    Short(Index, u32),
-    Cut(Index),
-    More(Index, Vec<u8>),
-}
-
 fn number() -> impl Strategy<Value = u64> {
     let edges = vec![u64::MAX, u64::MAX - 1, 1 << 63, 1 << 62, u64::from(u32::MAX), 1 << 31, 128 << 20];
     prop_oneof![2 => 0u64..24, 2 => select(edges), 1 => any::<u64>()]
@@ -31,35 +22,11 @@ fn number() -> impl Strategy<Value = u64> {
 fn damage() -> impl Strategy<Value = Damage> {
     prop_oneof![
         4 => (any::<Index>(), any::<u8>()).prop_map(|(at, value)| Damage::Byte(at, value)),
-        2 => (any::<Index>(), number()).prop_map(|(at, value)| Damage::Long(at, value)),
-        2 => (any::<Index>(), number()).prop_map(|(at, value)| Damage::Short(at, value as u32)),
+        2 => (any::<Index>(), number()).prop_map(|(at, value)| Damage::Number(at, value, 8)),
+        2 => (any::<Index>(), number()).prop_map(|(at, value)| Damage::Number(at, value, 4)),
         1 => any::<Index>().prop_map(Damage::Cut),
         1 => (any::<Index>(), vec(any::<u8>(), 1..12)).prop_map(|(at, more)| Damage::More(at, more)),
     ]
-}
-
-fn damaged(bytes: &[u8], damages: &[Damage]) -> Bytes {
-    let mut bytes = bytes.to_vec();
-    for damage in damages {
-        let len = bytes.len();
-        if len == 0 {
-            break;
-        }
-        let mut put = |at: &Index, number: &[u8]| {
-            bytes[at.index(len)..].iter_mut().zip(number).for_each(|(byte, new)| *byte = *new);
-        };
-        match damage {
-            Damage::Byte(at, value) => put(at, &[*value]),
-            Damage::Long(at, value) => put(at, &value.to_le_bytes()),
-            Damage::Short(at, value) => put(at, &value.to_le_bytes()),
-            Damage::Cut(at) => bytes.truncate(at.index(len)),
-            Damage::More(at, more) => {
-                let at = at.index(len);
-                drop(bytes.splice(at..at, more.iter().copied()));
-            }
-        }
-    }
-    bytes.into()
 }
 
 /// What can be read is written as something that says the same, and is not much longer.

@@ -326,7 +326,7 @@ pub(super) fn damage_part(part: Part, bytes: &mut [u8], damages: &[Damage]) {
         }
         _ => &mut *bytes,
     };
-    damages.iter().for_each(|damage| damage.apply(head));
+    damages.iter().for_each(|damage| damage.overwrite(head));
     match part {
         Part::Superblock | Part::Label => seal_block(bytes),
         Part::Record(_) => seal_record(bytes),
