@@ -68,8 +68,11 @@ impl Mon {
             count => self.stats.slow_ops.insert(report.osd, (count, report.oldest_slow_op_sec)),
         };
         let reporter = Reporter::new(report.osd, report.seq);
+        let map = &self.committed.osdmap;
         for mut stat in report.pgs {
-            if !self.committed.osdmap.pg_exists(stat.pgid) {
+            // No OSD can know a later map than this. A report of one would hide all that follow, and have maps trimmed
+            // that PGs still need.
+            if !map.pg_exists(stat.pgid) || stat.reported_epoch > map.epoch {
                 continue;
             }
             let age = |s: &PgStat| (s.reported_epoch, s.reported_seq);

@@ -71,6 +71,20 @@ fn counters_of_a_pool_do_not_fall_when_primaries_change() {
 }
 
 #[test]
+fn a_report_of_a_map_that_does_not_exist_yet_hides_no_later_report() {
+    let mut cluster = Cluster::with_rbd();
+    let epoch = cluster.map().epoch;
+    let pgid = PgId::new(POOL, 0);
+    let forged = PgStat { pgid, reported_epoch: epoch.next(), ..PgStat::default() };
+    let osd = OsdId(1);
+    let message = MPGStats { osd, epoch: epoch.next(), pgs: vec![forged], ..MPGStats::default() };
+    cluster.say(Cluster::osd_conn(1), message);
+    report(&mut cluster, 0, 0, 1, 500);
+    let shown = cluster.mon.stats.pg(pgid).unwrap();
+    assert_eq!((shown.reported_epoch, shown.acting_primary), (epoch, OsdId(0)));
+}
+
+#[test]
 fn a_monitor_that_has_just_begun_takes_old_totals_for_no_activity() {
     let mut cluster = Cluster::with_rbd();
     cluster.restart();
