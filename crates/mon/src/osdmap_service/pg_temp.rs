@@ -3,6 +3,8 @@
 //!
 //! Authority: `OSDMonitor::prepare_pgtemp`, `OSDMap::clean_temps` (16.2).
 
+use std::collections::BTreeSet;
+
 use messages::MOSDPGTemp;
 use types::{OsdId, OsdMap, PgId, UTime};
 
@@ -16,7 +18,7 @@ impl Mon {
         let changed: Vec<(PgId, Vec<OsdId>)> = temp
             .acting
             .into_iter()
-            .filter(|(pg, osds)| map.pg_exists(*pg) && leads(&map, *pg, temp.osd) && are_up(&map, osds))
+            .filter(|(pg, osds)| leads(&map, *pg, temp.osd) && may_act(&map, *pg, osds))
             .map(|(pg, osds)| (pg, if osds == map.pg_to_up_acting(pg).up { Vec::new() } else { osds }))
             .filter(|(pg, osds)| map.pg_temp.get(pg).map_or(&[][..], Vec::as_slice) != osds)
             .collect();
@@ -62,6 +64,12 @@ fn leads(map: &OsdMap, pg: PgId, osd: OsdId) -> bool {
     map.pg_to_up_acting(pg).acting_primary == osd
 }
 
-fn are_up(map: &OsdMap, osds: &[OsdId]) -> bool {
-    osds.iter().all(|osd| map.is_up(*osd))
+/// True if the PG exists and the OSDs are up, each named once, and no more than the PG has copies: every client gets
+/// the list with each map.
+fn may_act(map: &OsdMap, pg: PgId, osds: &[OsdId]) -> bool {
+    let Some(pool) = map.pools.get(&pg.pool).filter(|_| map.pg_exists(pg)) else { return false };
+    let distinct: BTreeSet<OsdId> = osds.iter().copied().collect();
+    osds.len() <= usize::from(pool.size)
+        && distinct.len() == osds.len()
+        && osds.iter().all(|osd| map.is_up(*osd))
 }

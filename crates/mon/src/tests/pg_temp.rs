@@ -53,6 +53,21 @@ fn nobody_acts_who_is_down() {
 }
 
 #[test]
+fn no_more_osds_act_than_the_pg_has_copies_and_none_twice() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd pool set","pool":"rbd","var":"size","val":"2"}"#);
+    let up = cluster.map().pg_to_up_acting(PG).up;
+    let stray = cluster.map().osds().find(|osd| !up.contains(osd)).unwrap();
+    let all: Vec<OsdId> = up.iter().copied().chain([stray]).collect();
+    for wrong in [&all[..], &[up[0], up[0]], &vec![up[0]; 100_000], &[up[0], OsdId(9)]] {
+        ask(&mut cluster, up[0], up[0], wrong);
+        assert!(cluster.map().pg_temp.is_empty(), "{} OSDs", wrong.len());
+    }
+    ask(&mut cluster, up[0], up[0], &all[1..]);
+    assert_eq!(cluster.map().pg_temp[&PG], all[1..]);
+}
+
+#[test]
 fn a_primary_set_by_hand_leads_no_longer_than_it_is_up() {
     let mut cluster = Cluster::with_rbd();
     let up = cluster.map().pg_to_up_acting(PG).up;
