@@ -13,7 +13,7 @@ pub(crate) const SLOTS_MAX: usize = 1 << 20;
 
 /// Levels of buckets. Ceph's own limit is 10 (`CRUSH_MAX_DEPTH`), with 12 types by default; beyond this
 /// is damage, and the check for cycles would take a pass per level.
-const DEPTH_MAX: usize = 64;
+pub const LEVELS_MAX: usize = 64;
 
 impl Encode for CrushMap {
     fn encode(&self, out: &mut Vec<u8>, f: Features) {
@@ -256,12 +256,12 @@ fn check_shape(map: &CrushMap) -> Result<(), DecodeError> {
     if is_too_deep(map) { Err(invalid("crush hierarchy's depth", 0)) } else { Ok(()) }
 }
 
-/// Takes away buckets whose children are all gone, level by level; what stays after [`DEPTH_MAX`] levels
+/// Takes away buckets whose children are all gone, level by level; what stays after [`LEVELS_MAX`] levels
 /// lies on a cycle, above one, or too high.
 fn is_too_deep(map: &CrushMap) -> bool {
     let mut open: BTreeMap<i32, Vec<i32>> =
         map.all_buckets().map(|b| (b.id, b.items.iter().copied().filter(|i| *i < 0).collect())).collect();
-    for _ in 0..DEPTH_MAX {
+    for _ in 0..LEVELS_MAX {
         let done: Vec<i32> =
             open.iter().filter(|(_, c)| c.iter().all(|i| !open.contains_key(i))).map(|(id, _)| *id).collect();
         if done.is_empty() {

@@ -1,12 +1,38 @@
-//! Device classes as such: made, renamed, removed; and the names of rules.
+//! Device classes: made, given to devices, renamed, removed; and the names of rules.
 //!
 //! Authority: `CrushWrapper::remove_class_name`, `rename_class`, `class_is_in_use`, `rename_rule` (16.2).
 
-use crate::map::{CrushMap, step};
+use crate::{
+    edit::EditError,
+    map::{CrushMap, step},
+};
 
 impl CrushMap {
-    /// A class without devices. The name must be free.
-    pub fn create_class(&mut self, name: &str) -> i32 {
+    /// A class without devices, whose shadows come with the next change. The name must be free.
+    pub fn create_class(&mut self, name: &str) -> Result<i32, EditError> {
+        let mut changed = self.clone();
+        let id = changed.new_class(name);
+        changed.may_follow(self)?;
+        *self = changed;
+        Ok(id)
+    }
+
+    /// Gives devices a class, made if new; none takes their classes away.
+    pub fn set_device_classes(&mut self, devices: &[i32], class: Option<&str>) -> Result<(), EditError> {
+        self.whole_or_nothing(|map| {
+            let class = class.filter(|_| !devices.is_empty());
+            let class = class.map(|name| map.class_of(name).unwrap_or_else(|| map.new_class(name)));
+            for device in devices {
+                match class {
+                    Some(class) => map.classes.insert(*device, class),
+                    None => map.classes.remove(device),
+                };
+            }
+            Ok(())
+        })
+    }
+
+    fn new_class(&mut self, name: &str) -> i32 {
         let ids = || self.class_names.keys().copied();
         let next = ids().next_back().map_or(Some(0), |last| last.checked_add(1));
         // A map that an operator made may use the last number.
@@ -24,14 +50,12 @@ impl CrushMap {
     }
 
     /// Takes a class from its devices and forgets it. No rule may take it.
-    pub fn remove_class(&mut self, class: i32) {
-        let devices: Vec<i32> =
-            self.classes.iter().filter(|(id, c)| **id >= 0 && **c == class).map(|(id, _)| *id).collect();
-        for device in devices {
-            self.classes.remove(&device);
-        }
-        self.class_names.remove(&class);
-        self.rebuild_shadows();
+    pub fn remove_class(&mut self, class: i32) -> Result<(), EditError> {
+        self.whole_or_nothing(|map| {
+            map.classes.retain(|id, of| *id < 0 || *of != class);
+            map.class_names.remove(&class);
+            Ok(())
+        })
     }
 
     /// Gives a class another name, and its shadow buckets theirs. The name must be free.

@@ -1,12 +1,12 @@
 //! Changes to a map as the monitor makes them; weights follow up to the root, shadows of device
 //! classes are rebuilt.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use thiserror::Error;
 
 use crate::{
-    binary::SLOTS_MAX,
+    binary::{LEVELS_MAX, SLOTS_MAX},
     map::{Bucket, BucketAlg, CrushMap, Rule, Step, slot, step},
     places::PLACES_MAX,
 };
@@ -45,6 +45,9 @@ pub enum EditError {
     /// The items of the map would have more than [`PLACES_MAX`] places.
     #[error("the hierarchy would have more than {} places", PLACES_MAX)]
     TooManyPlaces,
+    /// A location names more than [`LEVELS_MAX`] buckets.
+    #[error("the hierarchy would have more than {} levels", LEVELS_MAX)]
+    TooManyLevels,
     /// The first is twice in the second.
     #[error("{0} is twice in {1}")]
     Twice(String, String),
@@ -69,6 +72,9 @@ impl RuleForm {
 /// Ceph's types, by number.
 const TYPES: &[&str] =
     &["osd", "host", "chassis", "rack", "row", "pdu", "pod", "room", "datacenter", "zone", "region", "root"];
+
+/// A bucket of a location: the number of its type; the type's name and its own.
+type Level<'a> = (u16, &'a (String, String));
 
 impl CrushMap {
     /// A map with Ceph's types, a root `default`, and no devices.
@@ -98,8 +104,10 @@ impl CrushMap {
         kind.ok_or_else(|| EditError::NotFound(format!("type {name}")))
     }
 
-    fn new_bucket(&mut self, name: &str, kind: u16) -> i32 {
-        let free = self.buckets.iter().position(Option::is_none).unwrap_or(self.buckets.len());
+    /// Makes an empty bucket in the first free slot. None below `first` is free.
+    pub(crate) fn new_bucket(&mut self, first: usize, name: &str, kind: u16) -> i32 {
+        let mut slots = first..self.buckets.len();
+        let free = slots.find(|at| self.buckets[*at].is_none()).unwrap_or(self.buckets.len());
         if free == self.buckets.len() {
             // Ceph doubles its table of buckets; clients see its size only.
             self.buckets.resize(if free == 0 { 8 } else { free * 2 }, None);
@@ -116,7 +124,7 @@ impl CrushMap {
     pub fn add_bucket(&mut self, name: &str, type_name: &str) -> Result<i32, EditError> {
         self.check_new_name(name)?;
         let kind = self.bucket_type(type_name)?;
-        Ok(self.new_bucket(name, kind))
+        Ok(self.new_bucket(0, name, kind))
     }
 
     /// Puts a device at `location` (type name to bucket name), or moves it there: into the nearest bucket named there
@@ -138,17 +146,29 @@ impl CrushMap {
         })
     }
 
-    /// Makes a change, which leaves the map as it was where it is refused, or would give items too many places. A map
-    /// that already has too many may get fewer.
-    pub(crate) fn whole_or_nothing(
+    /// Makes a change, and the shadows after it. The map stays as it was where the change is refused, or would give
+    /// items too many places. A map that already has too many may get fewer.
+    pub(crate) fn whole_or_nothing<T>(
         &mut self,
-        change: impl FnOnce(&mut CrushMap) -> Result<(), EditError>,
-    ) -> Result<(), EditError> {
+        change: impl FnOnce(&mut CrushMap) -> Result<T, EditError>,
+    ) -> Result<T, EditError> {
         let mut changed = self.clone();
-        change(&mut changed)?;
-        changed.may_have_places((PLACES_MAX as u64).max(self.places()))?;
+        let out = change(&mut changed)?;
+        changed.may_follow(self)?;
+        changed.rebuild_shadows();
         *self = changed;
-        Ok(())
+        Ok(out)
+    }
+
+    /// The buckets of a location with the numbers of their types, from the lowest up.
+    pub(crate) fn levels<'a>(&self, location: &'a [(String, String)]) -> Result<Vec<Level<'a>>, EditError> {
+        if location.len() > LEVELS_MAX {
+            return Err(EditError::TooManyLevels);
+        }
+        let level = |place: &'a (String, String)| Ok((self.bucket_type(&place.0)?, place));
+        let mut levels = location.iter().map(level).collect::<Result<Vec<_>, EditError>>()?;
+        levels.sort_unstable();
+        Ok(levels)
     }
 
     /// Moves a device or a bucket, with all below it, to `location`, which is read as by `place_device`.
@@ -164,26 +184,21 @@ impl CrushMap {
         weight: u32,
         location: &[(String, String)],
     ) -> Result<(), EditError> {
-        let mut wanted: Vec<(u16, &str)> = Vec::new();
-        for (type_name, name) in location {
-            wanted.push((self.bucket_type(type_name)?, name));
-        }
-        wanted.sort_unstable();
         // From the lowest bucket up: make those that are missing, and hang each below the next.
         let mut child = id;
         let mut child_weight = weight;
-        for (kind, name) in wanted {
+        for (kind, (_, name)) in self.levels(location)? {
             let (bucket, is_new) = match self.id_of(name) {
                 Some(found) if found < 0 => {
                     if self.bucket(found).is_none_or(|b| b.kind != kind) {
-                        return Err(EditError::WrongType(name.to_owned()));
+                        return Err(EditError::WrongType(name.clone()));
                     }
                     (found, false)
                 }
-                Some(_) => return Err(EditError::Exists(name.to_owned())),
+                Some(_) => return Err(EditError::Exists(name.clone())),
                 None => {
                     self.check_new_name(name)?;
-                    (self.new_bucket(name, kind), true)
+                    (self.new_bucket(0, name, kind), true)
                 }
             };
             if child < 0 && self.is_below(bucket, child) {
@@ -193,7 +208,7 @@ impl CrushMap {
                 self.detach(child);
                 self.attach(bucket, child, child_weight);
             } else if child == id {
-                self.set_item_weight(bucket, child, child_weight);
+                self.set_weights(&[child].into(), Some(bucket), child_weight);
             }
             // A bucket that exists stays where it is, also where that is below nothing (`CrushWrapper::insert_item`).
             if !is_new {
@@ -202,7 +217,6 @@ impl CrushMap {
             child_weight = self.bucket(bucket).map_or(0, |b| b.weight);
             child = bucket;
         }
-        self.rebuild_shadows();
         Ok(())
     }
 
@@ -215,7 +229,7 @@ impl CrushMap {
         if let Some(at) = self.bucket(parent).map(|b| b.items.len() - 1).filter(|_| item < 0) {
             self.weight_sets_sum_up(parent, at, item);
         }
-        self.reweigh_up(parent);
+        self.reweigh_up(&[parent]);
     }
 
     fn detach(&mut self, item: i32) {
@@ -232,52 +246,63 @@ impl CrushMap {
             bucket.items.remove(at);
             self.weight_sets_remove(parent, at);
         }
-        self.reweigh_up(parent);
+        self.reweigh_up(&[parent]);
     }
 
-    fn set_item_weight(&mut self, parent: i32, item: i32, weight: u32) {
-        if let Some(bucket) = self.bucket_mut(parent)
-            && let Some(at) = bucket.items.iter().position(|i| *i == item)
-        {
-            let is_changed = bucket.item_weight(at) != weight;
-            bucket.set_weight(at, weight);
+    /// Sets the weight of items in every bucket that holds them, or in one only.
+    fn set_weights(&mut self, items: &BTreeSet<i32>, only: Option<i32>, weight: u32) {
+        let is_holder = |id: i32| only.map_or_else(|| !self.is_shadow(id), |only| id == only);
+        let mut places = Vec::new();
+        for bucket in self.all_buckets().filter(|bucket| is_holder(bucket.id)) {
+            let held = bucket.items.iter().enumerate().filter(|(_, item)| items.contains(item));
+            places.extend(held.map(|(at, item)| (bucket.id, at, *item)));
+        }
+        for (holder, at, item) in &places {
+            let Some(bucket) = self.bucket_mut(*holder) else { continue };
+            let is_changed = bucket.item_weight(*at) != weight;
+            bucket.set_weight(*at, weight);
             // A set may weigh a device otherwise on purpose: only a real change overrides it.
-            if is_changed && item >= 0 {
-                self.weight_sets_assign(parent, at, weight);
+            if is_changed && *item >= 0 {
+                self.weight_sets_assign(*holder, *at, weight);
             }
         }
-        self.reweigh_up(parent);
+        let holders: BTreeSet<i32> = places.iter().map(|(holder, ..)| *holder).collect();
+        self.reweigh_up(&Vec::from_iter(holders));
     }
 
-    /// Sums a bucket's weights and passes the sum on to those above.
-    fn reweigh_up(&mut self, id: i32) {
-        for (at, parents) in self.upward(id) {
-            let Some(bucket) = self.bucket_mut(at) else { continue };
+    /// Sums the weights of buckets and passes the sums on to those above.
+    fn reweigh_up(&mut self, buckets: &[i32]) {
+        for (id, holders) in self.upward(buckets) {
+            let Some(bucket) = self.bucket_mut(id) else { continue };
             let sum = (0..bucket.items.len()).fold(0u32, |sum, i| sum.saturating_add(bucket.item_weight(i)));
             bucket.weight = sum;
-            for parent in parents {
-                if let Some(above) = self.bucket_mut(parent)
-                    && let Some(place) = above.items.iter().position(|i| *i == at)
-                {
-                    above.set_weight(place, sum);
-                    self.weight_sets_sum_up(parent, place, at);
+            for (holder, at) in holders {
+                if let Some(above) = self.bucket_mut(holder) {
+                    above.set_weight(at, sum);
+                    self.weight_sets_sum_up(holder, at, id);
                 }
             }
         }
     }
 
     /// Sets the weight of a device, or of every device below a bucket.
-    pub fn reweight(&mut self, name: &str, weight: u32) -> Result<usize, EditError> {
+    pub fn reweight(&mut self, name: &str, weight: u32) -> Result<(), EditError> {
         let id = self.find(name)?;
         let mut devices = Vec::new();
         self.devices_below(id, &mut devices);
-        for device in &devices {
-            for parent in self.parents_of(*device) {
-                self.set_item_weight(parent, *device, weight);
-            }
-        }
-        self.rebuild_shadows();
-        Ok(devices.len())
+        self.whole_or_nothing(|map| {
+            map.set_weights(&devices.into_iter().collect(), None, weight);
+            Ok(())
+        })
+    }
+
+    /// Sums the weights of all buckets anew.
+    pub fn reweight_all(&mut self) -> Result<(), EditError> {
+        self.whole_or_nothing(|map| {
+            let own = map.all_buckets().map(|bucket| bucket.id).filter(|id| !map.is_shadow(*id));
+            map.reweigh_up(&Vec::from_iter(own));
+            Ok(())
+        })
     }
 
     /// Makes straw2 buckets of all straw ones. False if there were none.
@@ -301,30 +326,16 @@ impl CrushMap {
         if self.is_taken(id) {
             return Err(EditError::InUse(name.to_owned()));
         }
-        self.detach(id);
-        self.names.remove(&id);
-        self.classes.remove(&id);
-        self.weight_sets_forget(id);
-        if let Some(slot) = slot(id) {
-            self.buckets[slot] = None;
-        }
-        self.rebuild_shadows();
-        Ok(())
-    }
-
-    /// Gives a device a class, made if new; none takes its class away.
-    pub fn set_device_class(&mut self, device: i32, class: Option<&str>) -> Result<(), EditError> {
-        match class {
-            None => {
-                self.classes.remove(&device);
+        self.whole_or_nothing(|map| {
+            map.detach(id);
+            map.names.remove(&id);
+            map.classes.remove(&id);
+            map.weight_sets_forget(id);
+            if let Some(slot) = slot(id) {
+                map.buckets[slot] = None;
             }
-            Some(name) => {
-                let id = self.class_of(name).unwrap_or_else(|| self.create_class(name));
-                self.classes.insert(device, id);
-            }
-        }
-        self.rebuild_shadows();
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Adds a rule: copies in different buckets of type `domain` below `root`, on devices of `class` if one is given.
@@ -385,70 +396,6 @@ impl CrushMap {
         }
         self.rule_names.remove(&i32::from(id));
         Ok(())
-    }
-
-    /// Makes the shadow trees of all classes anew; shadows keep their ids, as rules take them.
-    pub(crate) fn rebuild_shadows(&mut self) {
-        let used: Vec<i32> = self.class_names.keys().copied().collect();
-        let roots = self.roots();
-        let mut wanted = BTreeMap::new();
-        for class in used {
-            for root in &roots {
-                self.build_shadow(*root, class, &mut wanted);
-            }
-        }
-        let stale: Vec<i32> = self.names.keys().copied().filter(|id| self.is_shadow(*id)).collect();
-        for id in stale.into_iter().filter(|id| !wanted.values().any(|shadow| shadow == id)) {
-            self.names.remove(&id);
-            self.classes.remove(&id);
-            self.weight_sets_forget(id);
-            if let Some(slot) = slot(id) {
-                self.buckets[slot] = None;
-            }
-        }
-        self.class_buckets.clear();
-        for ((bucket, class), shadow) in wanted {
-            self.class_buckets.entry(bucket).or_default().insert(class, shadow);
-        }
-    }
-
-    /// The shadow of `id` for `class`: devices of the class, and shadows below. Its id and weight.
-    fn build_shadow(
-        &mut self,
-        id: i32,
-        class: i32,
-        wanted: &mut BTreeMap<(i32, i32), i32>,
-    ) -> Option<(i32, u32)> {
-        // A bucket that two others hold has one shadow for both.
-        if let Some(shadow) = wanted.get(&(id, class)) {
-            return Some((*shadow, self.bucket(*shadow)?.weight));
-        }
-        let original = self.bucket(id)?.clone();
-        let mut items = Vec::new();
-        for (at, item) in original.items.iter().enumerate() {
-            if *item >= 0 {
-                if self.classes.get(item) == Some(&class) {
-                    items.push((*item, original.item_weight(at)));
-                }
-            } else {
-                items.extend(self.build_shadow(*item, class, wanted));
-            }
-        }
-        let class_name = self.class_names.get(&class).cloned().unwrap_or_default();
-        let name = format!("{}~{class_name}", self.names.get(&id).map_or("", String::as_str));
-        let known = self.class_buckets.get(&id).and_then(|c| c.get(&class)).copied();
-        let shadow = known.unwrap_or_else(|| self.new_bucket(&name, original.kind));
-        self.names.insert(shadow, name);
-        self.classes.insert(shadow, class);
-        let weight = items.iter().fold(0u32, |sum, (_, w)| sum.saturating_add(*w));
-        if let Some(bucket) = self.bucket_mut(shadow) {
-            bucket.items = items.iter().map(|(item, _)| *item).collect();
-            bucket.alg = BucketAlg::Straw2 { item_weights: items.iter().map(|(_, w)| *w).collect() };
-            bucket.weight = weight;
-        }
-        self.weight_sets_copy(id, shadow);
-        wanted.insert((id, class), shadow);
-        Some((shadow, weight))
     }
 }
 

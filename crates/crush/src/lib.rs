@@ -16,9 +16,11 @@ mod ln;
 mod map;
 mod mapper;
 mod places;
+mod shadows;
 mod walk;
 mod weight_sets;
 
+pub use binary::LEVELS_MAX;
 pub use edit::{EditError, RuleForm};
 pub use hash::{ceph_stable_mod, ceph_str_hash_rjenkins, crush_hash32_2, crush_hash32_3, crush_hash32_4};
 pub use map::{Bucket, BucketAlg, ChooseArg, CrushMap, Rule, Step, Tunables, WEIGHT_ONE, step};

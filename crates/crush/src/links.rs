@@ -10,7 +10,7 @@ use crate::{
 impl CrushMap {
     /// Buckets that hold the item, without shadows.
     pub fn parents_of(&self, id: i32) -> Vec<i32> {
-        let holds = self.all_buckets().filter(|b| !self.is_shadow(b.id) && b.items.contains(&id));
+        let holds = self.all_buckets().filter(|b| b.items.contains(&id) && !self.is_shadow(b.id));
         holds.map(|b| b.id).collect()
     }
 
@@ -19,11 +19,7 @@ impl CrushMap {
     pub fn link_bucket(&mut self, name: &str, location: &[(String, String)]) -> Result<(), EditError> {
         let id = self.find(name)?;
         let weight = self.bucket(id).ok_or_else(|| EditError::NotFound(format!("bucket {name}")))?.weight;
-        let mut wanted: Vec<(u16, &(String, String))> = Vec::new();
-        for place in location {
-            wanted.push((self.bucket_type(&place.0)?, place));
-        }
-        wanted.sort_unstable();
+        let wanted = self.levels(location)?;
         let Some((kind, nearest)) = wanted.first().copied() else { return Ok(()) };
         let above: Vec<(String, String)> = wanted[1..].iter().map(|(_, place)| (*place).clone()).collect();
         self.whole_or_nothing(|map| {
@@ -42,7 +38,6 @@ impl CrushMap {
             if !map.parents_of(id).contains(&parent) {
                 map.attach(parent, id, weight);
             }
-            map.rebuild_shadows();
             Ok(())
         })
     }
@@ -54,15 +49,16 @@ impl CrushMap {
         let top = ancestor.map(|name| self.find(name)).transpose()?;
         let mut parents = self.parents_of(id);
         parents.retain(|parent| top.is_none_or(|top| self.is_below(*parent, top)));
-        for parent in &parents {
-            self.detach_from(*parent, id);
-        }
-        if id >= 0 && self.parents_of(id).is_empty() {
-            self.names.remove(&id);
-            self.classes.remove(&id);
-        }
-        self.rebuild_shadows();
-        Ok(!parents.is_empty() || top.is_none())
+        self.whole_or_nothing(|map| {
+            for parent in &parents {
+                map.detach_from(*parent, id);
+            }
+            if id >= 0 && map.parents_of(id).is_empty() {
+                map.names.remove(&id);
+                map.classes.remove(&id);
+            }
+            Ok(!parents.is_empty() || top.is_none())
+        })
     }
 
     /// True when a rule starts from the item, or from its devices of one class. The item may not be removed then: the
@@ -83,9 +79,10 @@ impl CrushMap {
         if id >= 0 {
             return Err(EditError::NotBucket(from.to_owned()));
         }
-        self.names.insert(id, to.to_owned());
-        self.rebuild_shadows();
-        Ok(())
+        self.whole_or_nothing(|map| {
+            map.names.insert(id, to.to_owned());
+            Ok(())
+        })
     }
 
     /// Gives two buckets each other's items and names, so that each stands where the other stood.
@@ -105,7 +102,6 @@ impl CrushMap {
             }
             map.names.insert(first, b.to_owned());
             map.names.insert(second, a.to_owned());
-            map.rebuild_shadows();
             Ok(())
         })
     }

@@ -1,6 +1,6 @@
 //! The CRUSH map: buckets, rules, names, tunables (`crush/crush.h`, `CrushWrapper`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Weights are 16.16 fixed point: this is 1.0.
 pub const WEIGHT_ONE: u32 = 0x1_0000;
@@ -312,9 +312,10 @@ impl CrushMap {
         self.names.get(&id).is_some_and(|name| name.contains('~'))
     }
 
-    /// The bucket that holds `id`; shadows do not count.
+    /// The bucket that holds `id`; shadows do not count. This looks through all buckets: for many items, there is
+    /// [`holders`](Self::holders).
     pub fn parent_of(&self, id: i32) -> Option<i32> {
-        self.all_buckets().find(|b| !self.is_shadow(b.id) && b.items.contains(&id)).map(|b| b.id)
+        self.all_buckets().find(|b| b.items.contains(&id) && !self.is_shadow(b.id)).map(|b| b.id)
     }
 
     /// For each item the bucket that holds it, as [`parent_of`](Self::parent_of) tells it, and its index there: for
@@ -337,8 +338,9 @@ impl CrushMap {
 
     /// Buckets that no other holds, without shadows, by id descending (the oldest first).
     pub fn roots(&self) -> Vec<i32> {
-        let all = self.all_buckets().filter(|b| !self.is_shadow(b.id));
-        all.map(|b| b.id).filter(|id| self.parent_of(*id).is_none()).collect()
+        let own = || self.all_buckets().filter(|b| !self.is_shadow(b.id));
+        let held: BTreeSet<i32> = own().flat_map(|b| &b.items).copied().collect();
+        own().map(|b| b.id).filter(|id| !held.contains(id)).collect()
     }
 
     /// The place of a device: type name to bucket name, nearest first.

@@ -15,7 +15,8 @@ use crate::{
 pub const PLACES_MAX: usize = 1 << 18;
 
 impl CrushMap {
-    /// The places of all items, shadows included.
+    /// The places of all items, shadows included: as these are, or as they become when they are made anew, whichever
+    /// are more.
     pub(crate) fn places(&self) -> u64 {
         let below = |bucket: &Bucket| bucket.items.iter().filter_map(|id| slot(*id)).collect::<Vec<_>>();
         // For each bucket: the holders that were not counted yet, and the places that the others give it.
@@ -28,11 +29,17 @@ impl CrushMap {
         }
         let mut open: Vec<usize> = (0..waiting.len()).filter(|at| waiting[*at] == 0).collect();
         open.iter().for_each(|root| places[*root] = 1);
-        let mut sum = 0u64;
+        let (mut as_is, mut anew) = (0u64, 0u64);
         while let Some(at) = open.pop() {
             let Some(bucket) = &self.buckets[at] else { continue };
-            let devices = bucket.items.iter().filter(|id| **id >= 0).count() as u64;
-            sum = sum.saturating_add(places[at].saturating_mul(devices + 1));
+            let devices = bucket.items.iter().filter(|id| **id >= 0);
+            let own = devices.clone().count() as u64 + 1;
+            as_is = as_is.saturating_add(places[at].saturating_mul(own));
+            if !self.is_shadow(bucket.id) {
+                let is_classed = |id: &&i32| self.device_class(**id).is_some();
+                let of_classes = devices.filter(is_classed).count() + self.class_names.len();
+                anew = anew.saturating_add(places[at].saturating_mul(own + of_classes as u64));
+            }
             for child in below(bucket) {
                 let Some(holders) = waiting.get_mut(child) else { continue };
                 *holders -= 1;
@@ -42,7 +49,7 @@ impl CrushMap {
                 places[child] = places[child].saturating_add(places[at]);
             }
         }
-        sum
+        as_is.max(anew)
     }
 
     /// Refuses a map whose items have too many places, or that has an item twice in one bucket: no change could say
@@ -58,8 +65,12 @@ impl CrushMap {
         self.may_have_places(PLACES_MAX as u64)
     }
 
-    /// Refuses a map with more places than this.
-    pub(crate) fn may_have_places(&self, max: u64) -> Result<(), EditError> {
+    /// Refuses a change of `before` that gives items too many places, unless there are no more than before.
+    pub(crate) fn may_follow(&self, before: &CrushMap) -> Result<(), EditError> {
+        self.may_have_places((PLACES_MAX as u64).max(before.places()))
+    }
+
+    fn may_have_places(&self, max: u64) -> Result<(), EditError> {
         if self.places() > max { Err(EditError::TooManyPlaces) } else { Ok(()) }
     }
 }

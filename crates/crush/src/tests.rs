@@ -69,7 +69,7 @@ fn generated(osds: i32, per_host: i32, random: &mut Random) -> CrushMap {
         ];
         let weight = WEIGHT_ONE / 2 + random.below(4 * u64::from(WEIGHT_ONE)) as u32;
         map.place_device(osd, &format!("osd.{osd}"), weight, &location).unwrap();
-        map.set_device_class(osd, Some(if osd % 3 == 0 { "ssd" } else { "hdd" })).unwrap();
+        map.set_device_classes(&[osd], Some(if osd % 3 == 0 { "ssd" } else { "hdd" })).unwrap();
     }
     map.add_simple_rule("by_osd", "default", "osd", None, RuleForm::REPLICATED).unwrap();
     map.add_simple_rule("by_host", "default", "host", None, RuleForm::REPLICATED).unwrap();

@@ -36,31 +36,38 @@ impl CrushMap {
         }
     }
 
-    /// A bucket and all above it, each once however many ways lead to it, before those that hold it, which stand
-    /// beside it.
-    pub(crate) fn upward(&self, id: i32) -> Vec<(i32, Vec<i32>)> {
-        let mut parents = BTreeMap::new();
-        let mut open = vec![id];
-        while let Some(at) = open.pop() {
-            parents.entry(at).or_insert_with(|| {
-                let above = self.parents_of(at);
-                open.extend(&above);
-                above
+    /// Buckets and all above them, each once however many ways lead to it, before those that hold it. Beside each stand
+    /// its holders, with its index there.
+    pub(crate) fn upward(&self, from: &[i32]) -> Vec<(i32, Vec<(i32, usize)>)> {
+        let mut holders: BTreeMap<i32, Vec<(i32, usize)>> = BTreeMap::new();
+        for bucket in self.all_buckets().filter(|b| !self.is_shadow(b.id)) {
+            for (at, child) in bucket.items.iter().enumerate().filter(|(_, child)| **child < 0) {
+                holders.entry(*child).or_default().push((bucket.id, at));
+            }
+        }
+        let mut above = BTreeMap::new();
+        let mut open = from.to_vec();
+        while let Some(id) = open.pop() {
+            above.entry(id).or_insert_with(|| {
+                let holders = holders.remove(&id).unwrap_or_default();
+                open.extend(holders.iter().map(|(holder, _)| *holder));
+                holders
             });
         }
         // How many of those below each bucket are still to come before it.
         let mut waiting: BTreeMap<i32, usize> = BTreeMap::new();
-        parents.values().flatten().for_each(|above| *waiting.entry(*above).or_default() += 1);
-        let (mut out, mut ready) = (Vec::new(), vec![id]);
-        while let Some(at) = ready.pop() {
-            let Some(above) = parents.remove(&at) else { continue };
-            for parent in &above {
-                if let Some(count) = waiting.get_mut(parent) {
+        above.values().flatten().for_each(|(holder, _)| *waiting.entry(*holder).or_default() += 1);
+        let mut ready: Vec<i32> = above.keys().copied().filter(|id| !waiting.contains_key(id)).collect();
+        let mut out = Vec::new();
+        while let Some(id) = ready.pop() {
+            let Some(holders) = above.remove(&id) else { continue };
+            for (holder, _) in &holders {
+                if let Some(count) = waiting.get_mut(holder) {
                     *count -= 1;
-                    ready.extend((*count == 0).then_some(*parent));
+                    ready.extend((*count == 0).then_some(*holder));
                 }
             }
-            out.push((at, above));
+            out.push((id, holders));
         }
         out
     }

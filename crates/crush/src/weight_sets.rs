@@ -4,6 +4,8 @@
 //! Authority: `CrushWrapper::bucket_add_item`, `bucket_remove_item`,
 //! `choose_args_adjust_item_weight_in_bucket`, `device_class_clone` (16.2).
 
+use std::collections::BTreeMap;
+
 use crate::map::{Bucket, ChooseArg, CrushMap, slot};
 
 /// Where a weight set for all pools without one of their own is kept.
@@ -44,7 +46,7 @@ impl CrushMap {
             }
             changed.push(parent);
         }
-        changed.iter().for_each(|bucket| self.weight_sets_pass_on(*bucket));
+        self.weight_sets_pass_on(&changed);
         self.rebuild_shadows();
         !changed.is_empty()
     }
@@ -66,13 +68,11 @@ impl CrushMap {
         absent.into_iter().map(|(bucket, _)| bucket).collect()
     }
 
-    /// Updates the buckets above a bucket: in all sets, each weighs what its items weigh.
-    fn weight_sets_pass_on(&mut self, id: i32) {
-        for (child, parents) in self.upward(id) {
-            for parent in parents {
-                if let Some(at) = self.bucket(parent).and_then(|b| b.items.iter().position(|i| *i == child)) {
-                    self.weight_sets_sum_up(parent, at, child);
-                }
+    /// Updates what holds these buckets, up to the roots: in all sets, each bucket weighs what its items weigh.
+    fn weight_sets_pass_on(&mut self, buckets: &[i32]) {
+        for (child, holders) in self.upward(buckets) {
+            for (holder, at) in holders {
+                self.weight_sets_sum_up(holder, at, child);
             }
         }
     }
@@ -129,14 +129,15 @@ impl CrushMap {
     /// Gives `shadow` the weights that its items have in the sets of `original`; shadows below it
     /// have theirs already.
     pub(crate) fn weight_sets_copy(&mut self, original: i32, shadow: i32) {
+        if self.choose_args.is_empty() {
+            return;
+        }
         let (Some(from), Some(to)) = (self.bucket(original), self.bucket(shadow)) else { return };
+        let index: BTreeMap<i32, usize> =
+            from.items.iter().enumerate().map(|(at, item)| (*item, at)).collect();
         // For each item: its index in the original, or the shadow that weighs for it.
-        let items: Vec<(Option<usize>, i32, u32)> = to
-            .items
-            .iter()
-            .enumerate()
-            .map(|(at, item)| (from.items.iter().position(|i| i == item), *item, to.item_weight(at)))
-            .collect();
+        let item = |(at, item): (usize, &i32)| (index.get(item).copied(), *item, to.item_weight(at));
+        let items: Vec<(Option<usize>, i32, u32)> = to.items.iter().enumerate().map(item).collect();
         let (Some(from), Some(to)) = (key(original), key(shadow)) else { return };
         for set in self.choose_args.values_mut() {
             let positions: Vec<Vec<u32>> = set.get(&from).map_or(Vec::new(), |a| a.weight_set.clone());

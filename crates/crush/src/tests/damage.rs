@@ -19,7 +19,7 @@ fn assert_decodes(map: &CrushMap) {
 #[test]
 fn a_change_without_effect_keeps_the_captured_bytes() {
     let mut map = captured();
-    map.set_device_class(0, Some("hdd")).unwrap();
+    map.set_device_classes(&[0], Some("hdd")).unwrap();
     assert_eq!(map, captured());
 }
 
@@ -34,7 +34,7 @@ fn weight_sets_follow_insertion_reweight_and_removal() {
     assert_decodes(&map);
     assert_eq!(set(&map, host), [1966, 983, 1277, 1_000]);
     assert_eq!(set(&map, root), [5226]);
-    map.set_device_class(3, Some("hdd")).unwrap();
+    map.set_device_classes(&[3], Some("hdd")).unwrap();
     assert_eq!(set(&map, map.id_of("vm~hdd").unwrap()), [1966, 983, 1277, 1_000]);
     assert_eq!(set(&map, map.id_of("default~hdd").unwrap()), [5226]);
     map.reweight("osd.1", 2_000).unwrap();
@@ -54,7 +54,7 @@ fn a_bucket_linked_twice_has_one_shadow() {
     let bucket = map.buckets[slot].as_mut().unwrap();
     bucket.items.push(host);
     bucket.alg = BucketAlg::Straw2 { item_weights: vec![WEIGHT_ONE] };
-    map.set_device_class(5, Some("nvme")).unwrap();
+    map.set_device_classes(&[5], Some("nvme")).unwrap();
     assert_decodes(&map);
     assert_eq!(map.names.values().filter(|name| *name == "h0~hdd").count(), 1);
 }
@@ -122,7 +122,7 @@ proptest! {
                 3 if map.id_of(&name).is_some() => {
                     map.reweight(&name, weight).unwrap();
                 }
-                _ if map.id_of(&name).is_some() => map.set_device_class(device, Some("ssd")).unwrap(),
+                _ if map.id_of(&name).is_some() => map.set_device_classes(&[device], Some("ssd")).unwrap(),
                 _ => {}
             }
             assert_decodes(&map);

@@ -14,7 +14,7 @@ fn two_hosts() -> CrushMap {
     for osd in 0..2 {
         let location = [("host".to_owned(), format!("h{osd}")), ("root".to_owned(), "default".to_owned())];
         map.place_device(osd, &format!("osd.{osd}"), WEIGHT_ONE, &location).unwrap();
-        map.set_device_class(osd, Some("ssd")).unwrap();
+        map.set_device_classes(&[osd], Some("ssd")).unwrap();
     }
     map
 }
@@ -44,8 +44,8 @@ fn types_and_classes_of_any_number_are_no_others() {
     let missing = Err(EditError::NotFound("type wide".to_owned()));
     assert_eq!(map.add_bucket("b", "wide"), missing);
     assert_eq!(map.move_item("h0", &place("wide", "default")), missing.map(|_: i32| ()));
-    assert_eq!([map.create_class("x"), map.create_class("y")], [1, 2]);
-    map.set_device_class(0, Some("z")).unwrap();
+    assert_eq!([map.create_class("x"), map.create_class("y")], [Ok(1), Ok(2)]);
+    map.set_device_classes(&[0], Some("z")).unwrap();
     assert_eq!(map.device_class(0), Some("z"));
 }
 
@@ -69,7 +69,7 @@ fn a_bucket_stays_that_a_rule_starts_from() {
         map.add_bucket(root, "root").unwrap();
     }
     // Its shadow comes with the next change.
-    map.set_device_class(0, Some("ssd")).unwrap();
+    map.set_device_classes(&[0], Some("ssd")).unwrap();
     map.add_simple_rule("of_class", "fast", "host", Some("ssd"), RuleForm::REPLICATED).unwrap();
     map.add_simple_rule("of_all", "plain", "host", None, RuleForm::REPLICATED).unwrap();
     let is_taken = |map: &CrushMap, name: &str| map.is_taken(map.id_of(name).unwrap());

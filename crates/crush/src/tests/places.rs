@@ -72,6 +72,73 @@ fn no_change_gives_items_too_many_places() {
 }
 
 #[test]
+fn no_device_class_gives_items_too_many_places() {
+    // Nearly half of the places that a map may have; each class has as many.
+    let mut map = ladder(16);
+    map.set_device_classes(&[0], Some("one")).unwrap();
+    let before = map.clone();
+    assert_eq!(map.create_class("two"), Err(EditError::TooManyPlaces));
+    assert_eq!(map.set_device_classes(&[1], Some("two")), Err(EditError::TooManyPlaces));
+    assert_eq!(map, before);
+    // A map that comes without the shadows of its classes gets them with the next change.
+    map.class_names.insert(7, "two".to_owned());
+    assert_eq!(map.check_places(), Err(EditError::TooManyPlaces));
+    map.remove_class(7).unwrap();
+    assert_eq!(map, before);
+}
+
+#[test]
+fn a_location_has_no_more_levels_than_a_map_may_have() {
+    let mut map = CrushMap::initial();
+    let before = map.clone();
+    let racks = |count: usize| -> Vec<(String, String)> {
+        (0..count).map(|at| ("rack".to_owned(), format!("r{at}"))).collect()
+    };
+    for count in [LEVELS_MAX + 1, 100_000] {
+        let placed = map.place_device(0, "osd.0", WEIGHT_ONE, &racks(count));
+        assert_eq!(placed, Err(EditError::TooManyLevels));
+        assert_eq!(map.link_bucket("default", &racks(count)), Err(EditError::TooManyLevels));
+    }
+    assert_eq!(map, before);
+    map.place_device(0, "osd.0", WEIGHT_ONE, &racks(LEVELS_MAX)).unwrap();
+    assert_eq!(CrushMap::from_bytes(map.to_bytes(Features::PACIFIC)).unwrap(), map);
+}
+
+/// Each change is a few passes over the map: with one for each device or bucket, this would take days.
+#[test]
+fn a_map_of_many_hosts_is_changed_at_once() {
+    const HOSTS: i32 = 50_000;
+    let mut map = CrushMap::initial();
+    let host = map.bucket_type("host").unwrap();
+    let alg = BucketAlg::Straw2 { item_weights: vec![WEIGHT_ONE] };
+    for osd in 0..HOSTS {
+        let id = -2 - osd;
+        let bucket =
+            Bucket { id, kind: host, alg: alg.clone(), hash: 0, weight: WEIGHT_ONE, items: vec![osd] };
+        map.buckets.truncate((osd + 1) as usize);
+        map.buckets.push(Some(bucket));
+        map.names.extend([(id, format!("h{osd}")), (osd, format!("osd.{osd}"))]);
+    }
+    map.max_devices = HOSTS;
+    let root = map.bucket_mut(-1).unwrap();
+    root.items = (0..HOSTS).map(|osd| -2 - osd).collect();
+    root.alg = BucketAlg::Straw2 { item_weights: vec![0; HOSTS as usize] };
+    assert!(map.create_weight_set(COMPAT_SET, 1));
+
+    map.reweight_all().unwrap();
+    assert_eq!(weight_of(&map, "default"), HOSTS as u32 * WEIGHT_ONE);
+    map.reweight("default", 2).unwrap();
+    map.set_device_classes(&Vec::from_iter(0..HOSTS), Some("ssd")).unwrap();
+    assert_eq!(map.roots(), [-1]);
+    for root in ["default", "default~ssd"] {
+        assert_eq!(weight_of(&map, root), HOSTS as u32 * 2, "{root}");
+    }
+    let class = map.class_of("ssd").unwrap();
+    map.remove_class(class).unwrap();
+    assert_eq!(map.id_of("default~ssd"), None);
+}
+
+#[test]
 fn a_map_that_has_too_many_places_may_get_fewer() {
     let mut map = ladder(31);
     map.add_bucket("x", "rack").unwrap();

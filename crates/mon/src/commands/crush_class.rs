@@ -82,6 +82,10 @@ fn list(osds: &[OsdId]) -> String {
     osds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
+fn ids(osds: &[OsdId]) -> Vec<i32> {
+    osds.iter().map(|osd| osd.0).collect()
+}
+
 fn set_class(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let class = req.args.text("class").unwrap_or_default();
     let osds = devices_arg(req)?;
@@ -93,8 +97,8 @@ fn set_class(req: &mut Request<'_>) -> Result<Reply, Reply> {
             );
             return Err(Reply::fail(Errno::EBUSY, why));
         }
-        crush.set_device_class(osd.0, Some(&class)).map_err(|error| refused(&error))?;
     }
+    crush.set_device_classes(&ids(&osds), Some(&class)).map_err(|error| refused(&error))?;
     req.mon.change_crush(req.wall, crush);
     Ok(Reply::done(format!("set osd(s) {} to class '{class}'", list(&osds))))
 }
@@ -118,10 +122,8 @@ fn rm_class(req: &mut Request<'_>) -> Reply {
         }
     }
     let mut crush = pending(req);
-    for osd in &osds {
-        if let Err(error) = crush.set_device_class(osd.0, None) {
-            return refused(&error);
-        }
+    if let Err(error) = crush.set_device_classes(&ids(&osds), None) {
+        return refused(&error);
     }
     req.mon.change_crush(req.wall, crush);
     Reply::done(format!("{unknown}done removing class of osd(s): {}", list(&osds)))
@@ -133,9 +135,13 @@ fn create(req: &mut Request<'_>) -> Reply {
     if crush.class_of(&class).is_some() {
         return Reply::done(format!("class '{class}' already exists"));
     }
-    let id = crush.create_class(&class);
-    req.mon.change_crush(req.wall, crush);
-    Reply::done(format!("created class {class} with id {id} to crush map"))
+    match crush.create_class(&class) {
+        Ok(id) => {
+            req.mon.change_crush(req.wall, crush);
+            Reply::done(format!("created class {class} with id {id} to crush map"))
+        }
+        Err(error) => refused(&error),
+    }
 }
 
 fn rm(req: &mut Request<'_>) -> Reply {
@@ -145,7 +151,9 @@ fn rm(req: &mut Request<'_>) -> Reply {
     if crush.is_class_in_rules(id) {
         return Reply::fail(Errno::EBUSY, format!("class '{class}' still referenced by crush rule(s)"));
     }
-    crush.remove_class(id);
+    if let Err(error) = crush.remove_class(id) {
+        return refused(&error);
+    }
     req.mon.change_crush(req.wall, crush);
     Reply::done(format!("removed class {class} with id {id} from crush map"))
 }

@@ -1,7 +1,9 @@
 //! Changes to the CRUSH map.
 
+use std::collections::BTreeMap;
+
 use codec::Decode;
-use crush::{CrushMap, EditError, RuleForm};
+use crush::{CrushMap, EditError, LEVELS_MAX, RuleForm};
 use types::{Errno, OsdId, OsdMap};
 
 use super::{Reply, Request, Row, crush_smoke::endless_rule, named::osd_id_arg, osd_dump::min_compat_with};
@@ -13,7 +15,7 @@ pub(super) const ROWS: &[Row] = &[
         help: "add no-parent (probably root) crush bucket <name> of type <type> to location <args>",
         module: "osd",
         perm: "rw",
-        run: add_bucket,
+        run: |req| add_bucket(req).into(),
     },
     Row {
         sig: "osd crush rename-bucket name=srcname,type=CephString,goodchars=[A-Za-z0-9-_.] name=dstname,type=CephString,goodchars=[A-Za-z0-9-_.]",
@@ -131,50 +133,60 @@ pub(super) fn text(req: &Request<'_>, name: &str) -> String {
     req.args.text(name).unwrap_or_default()
 }
 
-/// Pairs of type and bucket of `args`, up to a word that is no such pair, and the way they are printed.
-fn location_arg(req: &Request<'_>) -> (Vec<(String, String)>, String) {
+/// Pairs of type and bucket, and the way they are printed.
+type Shown = (Vec<(String, String)>, String);
+
+/// Pairs of type and bucket of `args`, up to a word that is no such pair. The last of a type counts
+/// (`CrushWrapper::parse_loc_map`).
+fn location_arg(req: &Request<'_>) -> Result<Shown, Reply> {
     let args = req.args.list("args");
     // Clients split at spaces or leave that to the monitor.
     let words = args.iter().flat_map(|arg| arg.split_whitespace());
-    let pair = |word: &str| word.split_once('=').map(|(kind, name)| (kind.to_owned(), name.to_owned()));
-    let out: Vec<(String, String)> = words.map_while(pair).collect();
-    let mut shown: Vec<String> = out.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
-    shown.sort_unstable();
+    let pair = |word: &str| {
+        let (kind, name) = word.split_once('=').filter(|(_, name)| !name.is_empty())?;
+        Some((kind.to_owned(), name.to_owned()))
+    };
+    let out: BTreeMap<String, String> = words.map_while(pair).collect();
+    if out.len() > LEVELS_MAX {
+        return Err(refused(&EditError::TooManyLevels));
+    }
+    let shown: Vec<String> = out.iter().map(|(kind, name)| format!("{kind}={name}")).collect();
     let shown = format!("{{{}}}", shown.join(","));
-    (out, shown)
+    Ok((out.into_iter().collect(), shown))
 }
 
 /// Pairs of type and bucket as `location_arg` reads them, for items that must have a place.
-fn place_arg(req: &Request<'_>) -> Result<(Vec<(String, String)>, String), Reply> {
-    let (location, shown) = location_arg(req);
+fn place_arg(req: &Request<'_>) -> Result<Shown, Reply> {
+    let (location, shown) = location_arg(req)?;
     match location.is_empty() {
         false => Ok((location, shown)),
         true => Err(Reply::fail(Errno::EINVAL, "(22) Invalid argument")),
     }
 }
 
-fn add_bucket(req: &mut Request<'_>) -> Reply {
+fn add_bucket(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let (name, kind) = (text(req, "name"), text(req, "type"));
-    let (location, shown) = location_arg(req);
+    let (location, shown) = location_arg(req)?;
     let mut crush = pending(req);
     if crush.id_of(&name).is_some() {
-        return Reply::done(format!("bucket '{name}' already exists"));
+        return Ok(Reply::done(format!("bucket '{name}' already exists")));
     }
-    match crush.type_of(&kind) {
-        None => return Reply::fail(Errno::EINVAL, format!("type '{kind}' does not exist")),
-        Some(0) => return Reply::fail(Errno::EINVAL, format!("type '{kind}' is for devices, not buckets")),
-        Some(_) => {}
+    let wrong = match crush.type_of(&kind) {
+        None => Some(format!("type '{kind}' does not exist")),
+        Some(0) => Some(format!("type '{kind}' is for devices, not buckets")),
+        Some(_) => None,
+    };
+    if let Some(why) = wrong {
+        return Err(Reply::fail(Errno::EINVAL, why));
     }
     let made = crush.add_bucket(&name, &kind).and_then(|_| match location.is_empty() {
         true => Ok(()),
         false => crush.move_item(&name, &location),
     });
-    if let Err(error) = made {
-        return refused(&error);
-    }
+    made.map_err(|error| refused(&error))?;
     req.mon.change_crush(req.wall, crush);
     let to = if location.is_empty() { "crush map".to_owned() } else { format!("location {shown}") };
-    Reply::done(format!("added bucket {name} type {kind} to {to}"))
+    Ok(Reply::done(format!("added bucket {name} type {kind} to {to}")))
 }
 
 fn rename_bucket(req: &mut Request<'_>) -> Reply {
@@ -332,17 +344,10 @@ fn reweight_subtree(req: &mut Request<'_>) -> Result<Reply, Reply> {
     Ok(Reply::done(format!("reweighted subtree id {id} name '{name}' to {weight} in crush map")))
 }
 
-/// Sums are always right here; setting a weight to itself computes them anew.
 fn reweight_all(req: &mut Request<'_>) -> Reply {
     let mut crush = pending(req);
-    let devices: Vec<(String, u32)> = (crush.names.iter())
-        .filter(|(id, _)| **id >= 0)
-        .filter_map(|(id, name)| Some((name.clone(), crush.item_weight(*id)?)))
-        .collect();
-    for (name, weight) in devices {
-        if let Err(error) = crush.reweight(&name, weight) {
-            return refused(&error);
-        }
+    if let Err(error) = crush.reweight_all() {
+        return refused(&error);
     }
     req.mon.change_crush(req.wall, crush);
     Reply::done("reweighted crush hierarchy")

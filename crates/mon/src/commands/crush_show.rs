@@ -1,6 +1,6 @@
 //! The CRUSH map shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crush::{Bucket, BucketAlg, CrushMap, Step, step};
 use serde_json::{Value, json};
@@ -92,9 +92,8 @@ fn tree(req: &mut Request<'_>) -> Result<Reply, Reply> {
     // Later releases have a flag.
     if req.args.text("shadow").is_some() || req.args.flag("show_shadow") {
         // A shadow root is below no bucket, shadow or not.
-        let is_root = |b: &&Bucket| {
-            crush.is_shadow(b.id) && !crush.all_buckets().any(|above| above.items.contains(&b.id))
-        };
+        let held: BTreeSet<i32> = crush.all_buckets().flat_map(|b| &b.items).copied().collect();
+        let is_root = |b: &&Bucket| crush.is_shadow(b.id) && !held.contains(&b.id);
         roots.extend(crush.all_buckets().filter(is_root).map(|b| b.id));
         roots.sort_unstable();
     }

@@ -264,7 +264,8 @@ fn show(req: &Request<'_>, map: &OsdMap, roots: &[i32], with_stray: bool) -> Res
 
 /// OSDs that are in no bucket.
 pub(super) fn stray(map: &OsdMap) -> Vec<Node> {
-    let stray = map.osds().filter(|osd| map.crush.map().parent_of(osd.0).is_none());
+    let holders = map.crush.map().holders();
+    let stray = map.osds().filter(|osd| !holders.contains_key(&osd.0));
     stray.map(|osd| Node { id: osd.0, parent: None, depth: 0, weight: 0.0, children: Vec::new() }).collect()
 }
 

@@ -104,9 +104,10 @@ fn counts(map: &OsdMap, pools: &BTreeSet<PoolId>) -> BTreeMap<OsdId, usize> {
 fn load_by_pg(req: &Request<'_>, plan: &Plan) -> Result<Load, Reply> {
     let map = req.map();
     let crush = map.crush.map();
+    let holders = crush.holders();
     let weight = |osd: OsdId| {
-        f64::from(crush.item_weight(osd.0).unwrap_or(0)) / f64::from(WEIGHT_IN)
-            * f64::from(map.weight_fraction(osd))
+        let held = holders.get(&osd.0).and_then(|(id, at)| Some(crush.bucket(*id)?.item_weight(*at)));
+        f64::from(held.unwrap_or(0)) / f64::from(WEIGHT_IN) * f64::from(map.weight_fraction(osd))
     };
     let counts = counts(map, &plan.pools);
     let all: usize = counts.values().sum();

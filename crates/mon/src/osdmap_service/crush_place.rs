@@ -2,6 +2,8 @@
 //!
 //! Authority: `OSD::update_crush_location`, `OSD::update_crush_device_class`, `CrushLocation` (16.2).
 
+use std::collections::BTreeMap;
+
 use crush::{CrushMap, WEIGHT_ONE};
 use messages::MOSDBoot;
 use types::{EntityName, EntityType, OsdId, Settings, UTime};
@@ -65,7 +67,7 @@ fn classify(boot: &MOSDBoot, crush: &mut CrushMap) -> bool {
     let id = boot.osd.0;
     let class = boot.metadata.get("default_device_class").map_or("ssd", String::as_str);
     let is_wanted = crush.parent_of(id).is_some() && crush.device_class(id).is_none();
-    is_wanted && crush.set_device_class(id, Some(class)).is_ok()
+    is_wanted && crush.set_device_classes(&[id], Some(class)).is_ok()
 }
 
 /// The size in TiB.
@@ -78,14 +80,16 @@ fn default_location(host: &str) -> Location {
     [("root", "default"), ("host", host)].map(|(kind, name)| (kind.to_owned(), name.to_owned())).into()
 }
 
-/// Reads `root=default rack=a host=b`; none where the text names no bucket, or has another form.
+/// Reads `root=default rack=a host=b`; none where the text names no bucket, or has another form. The last of a type
+/// counts, as in commands.
 fn parse_location(text: &str) -> Option<Location> {
     let parts = text.split([';', ',', ' ', '\t']).filter(|part| !part.is_empty());
     let pair = |part: &str| {
         let (kind, name) = part.split_once('=')?;
         (!kind.is_empty() && !name.is_empty()).then(|| (kind.to_owned(), name.to_owned()))
     };
-    parts.map(pair).collect::<Option<Location>>().filter(|location| !location.is_empty())
+    let location = parts.map(pair).collect::<Option<BTreeMap<_, _>>>()?;
+    (!location.is_empty()).then(|| location.into_iter().collect())
 }
 
 /// True when the lowest of these buckets holds the item, wherever that bucket is, and whatever others hold the item.

@@ -56,3 +56,47 @@ fn an_operator_can_replace_a_map_that_cannot_be_listed() {
     assert_eq!(set_map(&mut cluster, &good).0, 0);
     cluster.ok(r#"{"prefix":"osd tree"}"#);
 }
+
+/// Moves the host's bucket.
+fn move_host(location: &str) -> String {
+    format!(r#"{{"prefix":"osd crush move","name":"vm","args":["{location}"]}}"#)
+}
+
+#[test]
+fn a_location_has_one_bucket_of_each_type_and_few_types() {
+    let mut cluster = Cluster::with_rbd();
+    let moved = cluster.ok(&move_host("rack=a root=default rack=b"));
+    assert!(moved.ends_with("to location {rack=b,root=default} in crush map"), "{moved}");
+    let crush = cluster.map().crush.map();
+    assert_eq!((crush.id_of("a"), &crush.location(0)[1].1), (None, &"b".to_owned()));
+    let types: Vec<String> = (0..65).map(|at| format!("t{at}=x")).collect();
+    let why = "the hierarchy would have more than 64 levels";
+    assert_eq!(cluster.refused(&move_host(&types.join(" "))), (-22, why.to_owned()));
+    cluster.ok(r#"{"prefix":"osd crush add-bucket","name":"c","type":"rack"}"#);
+    let add = format!(
+        r#"{{"prefix":"osd crush add-bucket","name":"d","type":"rack","args":["{}"]}}"#,
+        types.join(" ")
+    );
+    assert_eq!(cluster.refused(&add), (-22, why.to_owned()));
+}
+
+#[test]
+fn device_classes_are_held_to_the_same_number_of_places() {
+    let mut cluster = Cluster::with_rbd();
+    // The map has a quarter of the places that it may have; each class has as many.
+    let map = with_ladder(&cluster, 15);
+    assert_eq!(set_map(&mut cluster, &map).0, 0);
+    cluster.ok(r#"{"prefix":"osd crush class create","class":"hdd"}"#);
+    cluster.ok(r#"{"prefix":"osd crush rm-device-class","ids":["all"]}"#);
+    let why = "the hierarchy would have more than 262144 places";
+    for command in [
+        r#"{"prefix":"osd crush set-device-class","class":"nvme","ids":["all"]}"#,
+        r#"{"prefix":"osd crush class create","class":"nvme"}"#,
+    ] {
+        assert_eq!(cluster.refused(command), (-22, why.to_owned()));
+    }
+    cluster.ok(r#"{"prefix":"osd crush class rename","srcname":"hdd","dstname":"hhd"}"#);
+    cluster.ok(r#"{"prefix":"osd crush class rm","class":"hhd"}"#);
+    cluster.ok(r#"{"prefix":"osd crush set-device-class","class":"nvme","ids":["all"]}"#);
+    assert_eq!(cluster.map().crush.map().device_class(2), Some("nvme"));
+}

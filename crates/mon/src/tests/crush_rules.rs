@@ -11,7 +11,7 @@ fn with_few_of_a_class(cluster: &Cluster, hosts: i32) -> CrushMap {
         let at = [("host", format!("h{id}")), ("root", "default".to_owned())];
         let at = at.map(|(kind, name)| (kind.to_owned(), name));
         crush.place_device(id, &format!("osd.{id}"), WEIGHT_ONE, &at).unwrap();
-        crush.set_device_class(id, Some(if id < 3 { "few" } else { "many" })).unwrap();
+        crush.set_device_classes(&[id], Some(if id < 3 { "few" } else { "many" })).unwrap();
     }
     crush.add_simple_rule("few", "default", "host", Some("few"), RuleForm::REPLICATED).unwrap();
     crush
