@@ -11,6 +11,8 @@ use types::{EntityName, EntityType, OsdId, Settings, UTime};
 use crate::Mon;
 
 const TIB: f64 = (1u64 << 40) as f64;
+/// The largest weight of an OSD: clients take it for a signed number.
+const WEIGHT_MAX: f64 = i32::MAX as f64;
 
 /// Names of buckets by the names of their types.
 type Location = Vec<(String, String)>;
@@ -70,9 +72,9 @@ fn classify(boot: &MOSDBoot, crush: &mut CrushMap) -> bool {
     is_wanted && crush.set_device_classes(&[id], Some(class)).is_ok()
 }
 
-/// The size in TiB.
+/// The size in TiB, as far as maps can have it.
 fn weight_of(boot: &MOSDBoot) -> u32 {
-    (boot.device_bytes as f64 / TIB * f64::from(WEIGHT_ONE)).round().max(1.0) as u32
+    (boot.device_bytes as f64 / TIB * f64::from(WEIGHT_ONE)).round().clamp(1.0, WEIGHT_MAX) as u32
 }
 
 fn default_location(host: &str) -> Location {

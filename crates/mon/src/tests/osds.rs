@@ -39,6 +39,15 @@ fn osds_that_boot_are_up_in_and_have_a_place() {
 }
 
 #[test]
+fn an_osd_of_any_size_gets_a_weight_that_clients_can_read() {
+    let mut cluster = Cluster::new();
+    cluster.connect(Cluster::osd_conn(0), "osd.0");
+    let boot = MOSDBoot { device_bytes: u64::MAX, ..boot_message(0, cluster.map().epoch) };
+    cluster.say(Cluster::osd_conn(0), boot);
+    assert_eq!(cluster.map().crush.map().item_weight(0), Some(i32::MAX as u32));
+}
+
+#[test]
 fn an_osd_that_is_stopped_is_down_until_it_boots_again() {
     let mut cluster = Cluster::with_rbd();
     let mut stop = |ids: &str| cluster.command(&format!(r#"{{"prefix":"osd stop","ids":{ids}}}"#)).status;
