@@ -29,6 +29,10 @@ impl Mon {
         let is_classed = is_on("osd_class_update_on_start") && classify(boot, &mut crush);
         if is_moved || is_classed {
             self.change_crush(wall, crush);
+            // Its place may be below more buckets than a map can have.
+            if let Some(why) = self.osds.take_refused() {
+                self.log_warn(wall, not_placed(boot.osd, &why));
+            }
         }
     }
 
@@ -49,7 +53,7 @@ impl Mon {
         let weight = crush.item_weight(osd.0).unwrap_or_else(|| weight_of(boot));
         let placed = crush.place_device(osd.0, &format!("osd.{osd}"), weight, &location);
         if let Err(error) = &placed {
-            self.log_warn(wall, format!("osd.{osd} is not placed in the CRUSH map where it starts: {error}"));
+            self.log_warn(wall, not_placed(osd, error));
         }
         placed.is_ok()
     }
@@ -70,6 +74,10 @@ fn classify(boot: &MOSDBoot, crush: &mut CrushMap) -> bool {
     let class = boot.metadata.get("default_device_class").map_or("ssd", String::as_str);
     let is_wanted = crush.parent_of(id).is_some() && crush.device_class(id).is_none();
     is_wanted && crush.set_device_classes(&[id], Some(class)).is_ok()
+}
+
+fn not_placed(osd: OsdId, why: &dyn std::fmt::Display) -> String {
+    format!("osd.{osd} is not placed in the CRUSH map where it starts: {why}")
 }
 
 /// The size in TiB, as far as maps can have it.

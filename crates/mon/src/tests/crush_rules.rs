@@ -1,8 +1,9 @@
 //! Rules by which pools could not be placed.
 
 use crush::{CrushMap, RuleForm, Step, WEIGHT_ONE, step};
+use messages::MOSDBoot;
 
-use super::cluster::{ADMIN, Cluster};
+use super::cluster::{ADMIN, Cluster, addr, boot_message};
 
 /// A class whose OSDs are in three hosts of so many.
 fn with_few_of_a_class(cluster: &Cluster, hosts: i32) -> CrushMap {
@@ -216,4 +217,23 @@ fn a_device_keeps_its_name() {
     assert_eq!(cluster.refused(&rename("osd.0", "osd.9")), (-20, why));
     assert_eq!(cluster.refused(&rename("osd.0", "default")).0, -17);
     cluster.ok(&rename("default", "other"));
+}
+
+#[test]
+fn an_osd_that_cannot_be_placed_comes_up_and_the_log_says_why() {
+    let mut cluster = Cluster::with_rbd();
+    for level in 0..crush::LEVELS_MAX {
+        let place =
+            level.checked_sub(1).map_or(String::new(), |above| format!(r#","args":["rack=r{above}"]"#));
+        let add = format!(r#"{{"prefix":"osd crush add-bucket","name":"r{level}","type":"rack"{place}}}"#);
+        cluster.ok(&add);
+    }
+    let to = "host=h rack=r63";
+    cluster.ok(&format!(r#"{{"prefix":"config set","who":"osd","name":"crush_location","value":"{to}"}}"#));
+    let boot = MOSDBoot { public_addrs: addr(7000), ..boot_message(1, cluster.map().epoch) };
+    cluster.say(Cluster::osd_conn(1), boot);
+    assert_eq!(cluster.map().osd_addrs(types::OsdId(1)), Some(&addr(7000)));
+    assert_eq!(cluster.map().crush.map().id_of("h"), None);
+    let log = cluster.text(r#"{"prefix":"log last"}"#);
+    assert!(log.contains("osd.1 is not placed in the CRUSH map where it starts"), "{log}");
 }
