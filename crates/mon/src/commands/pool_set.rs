@@ -43,8 +43,8 @@ const FLAGS: [&str; 9] = [
     "bulk",
 ];
 
-/// Settings of cache tiers, which no pool has.
-const OF_TIERS: [&str; 15] = [
+/// Settings of cache tiers, which no pool has but for the default of one.
+const OF_TIERS: [&str; 16] = [
     "hit_set_type",
     "hit_set_period",
     "hit_set_count",
@@ -60,6 +60,7 @@ const OF_TIERS: [&str; 15] = [
     "min_write_recency_for_promote",
     "hit_set_grade_decay_rate",
     "hit_set_search_last_n",
+    "use_gmt_hitset",
 ];
 
 /// The most copies of a pool.
@@ -80,14 +81,14 @@ fn set(req: &mut Request<'_>) -> Result<Reply, Reply> {
 }
 
 fn number(text: &str) -> Result<i64, Refusal> {
-    text.parse().map_err(|_| {
-        (
-            Errno::EINVAL,
-            format!(
-                "error parsing integer value '{text}': Expected option value to be integer, got '{text}'"
-            ),
-        )
-    })
+    number_called("integer", text)
+}
+
+/// A whole number; refusals call it so.
+fn number_called(what: &str, text: &str) -> Result<i64, Refusal> {
+    let why =
+        || format!("error parsing {what} value '{text}': Expected option value to be integer, got '{text}'");
+    text.parse().map_err(|_| (Errno::EINVAL, why()))
 }
 
 fn change(req: &Request<'_>, id: PoolId, pool: &mut PgPool, var: &str, text: &str) -> Result<(), Refusal> {
@@ -125,10 +126,6 @@ fn change(req: &Request<'_>, id: PoolId, pool: &mut PgPool, var: &str, text: &st
             Ok(())
         }
         "fast_read" => Err((Errno::EINVAL, "fast read is not supported in replication pool".to_owned())),
-        "use_gmt_hitset" => {
-            pool.use_gmt_hitset = truth(text)?;
-            Ok(())
-        }
         flag if FLAGS.contains(&flag) => {
             set_flag(pool, flag, truth(text)?, req.args.flag("yes_i_really_mean_it"))
         }
@@ -301,11 +298,27 @@ const OF_BYTES: [&str; 5] = [
     "csum_min_block",
 ];
 
-/// A number of bytes: `4096`, `4K`, `4Ki`.
-fn bytes(text: &str) -> Result<i64, Refusal> {
+/// A number of bytes: `4096`, `4K`, `4Ki`. Refusals call it so.
+fn bytes_called(what: &str, text: &str) -> Result<i64, Refusal> {
     let value = parse_scaled(text, 1024).and_then(|value| i64::try_from(value).ok());
-    let why = || format!("error parsing int value '{text}': strict_iecstrtoll: unit prefix not recognized");
+    let why = || {
+        let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+'));
+        let wrong = if unit.len() > 2 { "illegal prefix (length > 2)" } else { "unit prefix not recognized" };
+        format!("error parsing {what} value '{text}': strict_iecstrtoll: {wrong}")
+    };
     value.ok_or_else(|| (Errno::EINVAL, why()))
+}
+
+/// What Ceph calls the kind of an option's value where it refuses one.
+fn kind_called(name: &str, kind: PoolOptKind) -> &'static str {
+    match (name, kind) {
+        ("target_size_bytes", _) => "unit",
+        ("compression_required_ratio", _) => "float",
+        ("recovery_priority" | "pg_num_min" | "pg_num_max" | "dedup_cdc_chunk_size", _) => "int",
+        (bytes, _) if OF_BYTES.contains(&bytes) => "int",
+        (_, PoolOptKind::Double) => "floating point",
+        (_, PoolOptKind::Int | PoolOptKind::Str) => "integer",
+    }
 }
 
 fn csum_number(text: &str) -> Option<i64> {
@@ -326,24 +339,24 @@ fn set_option(pool: &mut PgPool, name: &str, text: &str) -> Result<(), Refusal> 
     let Some((key, kind)) = PoolOptKey::parse(name) else {
         return Err((Errno::EINVAL, format!("unrecognized variable '{name}'")));
     };
+    let called = kind_called(name, kind);
     let value = match kind {
         PoolOptKind::Str => PoolOptValue::Str(text.to_owned()),
         PoolOptKind::Int if name == "csum_type" => PoolOptValue::Int(csum_number(text).unwrap_or(0)),
-        PoolOptKind::Int if text == "unset" => PoolOptValue::Int(0),
-        PoolOptKind::Int if OF_BYTES.contains(&name) => PoolOptValue::Int(bytes(text)?),
-        PoolOptKind::Int => PoolOptValue::Int(number(text)?),
+        PoolOptKind::Int if OF_BYTES.contains(&name) => PoolOptValue::Int(bytes_called(called, text)?),
+        PoolOptKind::Int => PoolOptValue::Int(number_called(called, text)?),
         PoolOptKind::Double => {
             // Ceph takes `nan` and `inf`, too; no JSON document has a word for them.
             let value = text.parse().ok().filter(|value: &f64| value.is_finite());
             let why = || {
                 format!(
-                    "error parsing floating point value '{text}': strict_strtod: expected double, got: '{text}'"
+                    "error parsing {called} value '{text}': strict_strtod: expected double, got: '{text}'"
                 )
             };
             PoolOptValue::Double(value.ok_or_else(|| (Errno::EINVAL, why()))?)
         }
     };
-    // Zero and `unset` take the option away.
+    // Zero takes a number away, `unset` what has names for its values. As in Ceph, it is no number.
     let is_none = match &value {
         PoolOptValue::Str(text) => text == "unset" || text.is_empty(),
         PoolOptValue::Int(n) => *n == 0,

@@ -137,7 +137,7 @@ fn the_autoscaler_warns_of_too_few_pgs_or_makes_more() {
     cluster.pass(Duration::from_secs(2));
     assert_eq!(pg_nums(&cluster), [8, 8, 64, 64]);
     // What is near enough is left alone, what is much too large is not.
-    cluster.ok(&set_pool("pg_num_max", "unset"));
+    cluster.ok(&set_pool("pg_num_max", "0"));
     cluster.pass(Duration::from_secs(2));
     assert_eq!(pg_nums(&cluster), [8, 8, 64, 64]);
     cluster.ok(&set_pool("pg_num", "128"));
@@ -163,6 +163,43 @@ fn options_of_pools_are_finite_numbers_within_their_bounds() {
         );
         assert_eq!(cluster.refused(&set_pool(var, value)), (-22, why), "{var}");
     }
+}
+
+/// As a monitor of Ceph 16.2.15 answers.
+#[test]
+fn zero_takes_numbers_away_from_a_pool_and_unset_takes_words() {
+    let mut cluster = Cluster::with_rbd();
+    let no_double = "strict_strtod: expected double, got: 'unset'";
+    let no_int = "Expected option value to be integer, got 'unset'";
+    let no_bytes = "strict_iecstrtoll: illegal prefix (length > 2)";
+    for (var, value, kind, why) in [
+        ("scrub_min_interval", "60", "floating point", no_double),
+        ("deep_scrub_interval", "60.5", "floating point", no_double),
+        ("compression_required_ratio", "0.5", "float", no_double),
+        ("target_size_ratio", "0.5", "floating point", no_double),
+        ("recovery_priority", "5", "int", no_int),
+        ("recovery_op_priority", "5", "integer", no_int),
+        ("pg_num_min", "4", "int", no_int),
+        ("dedup_cdc_chunk_size", "4096", "int", no_int),
+        ("csum_max_block", "4K", "int", no_bytes),
+        ("target_size_bytes", "1G", "unit", no_bytes),
+    ] {
+        cluster.ok(&set_pool(var, value));
+        let why = format!("error parsing {kind} value 'unset': {why}");
+        assert_eq!(cluster.refused(&set_pool(var, "unset")), (-22, why), "{var}");
+        assert_eq!(cluster.map().pools[&PoolId(1)].opts.0.len(), 1);
+        assert_eq!(cluster.ok(&set_pool(var, "0")), format!("set pool 1 {var} to 0"));
+        assert!(cluster.map().pools[&PoolId(1)].opts.0.is_empty(), "{var}");
+    }
+    for (var, value) in
+        [("compression_mode", "force"), ("csum_type", "none"), ("fingerprint_algorithm", "sha1")]
+    {
+        cluster.ok(&set_pool(var, value));
+        assert_eq!(cluster.ok(&set_pool(var, "unset")), format!("unset pool 1 {var}"));
+        assert!(cluster.map().pools[&PoolId(1)].opts.0.is_empty(), "{var}");
+    }
+    let denied = (-13, "(13) Permission denied".to_owned());
+    assert_eq!(cluster.refused(&set_pool("use_gmt_hitset", "true")), denied);
 }
 
 #[test]
