@@ -43,7 +43,7 @@ pub use name::{EntityName, EntityNum, EntityType};
 pub use options::{
     CONFIG_COMMANDS, ConfParseError, ConfSections, ConfigOwner, ConfigReply, OptionInfo, OptionKind,
     OptionLevel, OptionSetError, OptionShown, OptionValueError, Settings, WireSettings, find_option,
-    is_observed, option_json, option_name, options, parse_conf,
+    is_observed, known_option, option_json, option_name, options, parse_conf,
 };
 pub use osdmap::{
     ApplyError, AutoscaleMode, CrushBlob, ErasureCodeProfiles, HitSetParams, Incremental, MapFlags,

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, ops::Bound};
 
-use types::{ConfParseError, Errno, parse_conf};
+use types::{ConfParseError, Errno, known_option, parse_conf};
 
 use super::{Reply, Request, Row};
 use crate::{
-    config_service::{Change, Target, changes_from, known_option, last_version, load_changes, versions},
+    config_service::{Change, Target, changes_from, last_version, load_changes, versions},
     manager::{balancer, prometheus},
 };
 

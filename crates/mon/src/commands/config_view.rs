@@ -1,14 +1,14 @@
 //! What shows the configuration database and the table of options.
 
 use serde_json::{Map, Value, json};
-use types::{EntityName, EntityType, Errno, OptionInfo, OptionKind, options};
+use types::{EntityName, EntityType, Errno, OptionInfo, OptionKind, known_option, options};
 
 use super::{
     Reply, Request, Row,
     config::{option_name, special},
 };
 use crate::{
-    config_service::{Applied, ChangeSet, Place, Target, applied, known_option, load_changes, versions},
+    config_service::{Applied, ChangeSet, Place, Target, applied, load_changes, versions},
     format::{Align, TextTable},
 };
 

@@ -8,7 +8,7 @@ mod target;
 use std::{borrow::Cow, collections::BTreeMap};
 
 use crush::CrushMap;
-use types::{EntityName, EntityType, OptionInfo, OsdMap, find_option};
+use types::{EntityName, EntityType, OsdMap, find_option};
 
 use crate::{Mon, ledger_keys, state::Config};
 
@@ -142,17 +142,6 @@ impl Mon {
             None => Some(text.clone()),
         }
     }
-}
-
-/// The option of this name. Those of the manager's modules may name an instance, `mgr/prometheus/a/server_addr`
-/// (`MgrMonitor::find_module_option`).
-pub(crate) fn known_option(name: &str) -> Option<&'static OptionInfo> {
-    let of_all = || {
-        let (module, of_instance) = name.strip_prefix("mgr/")?.split_once('/')?;
-        let (_, option) = of_instance.split_once('/')?;
-        find_option(&format!("mgr/{module}/{option}"))
-    };
-    find_option(name).or_else(of_all)
 }
 
 /// Splits what follows `config/` in a key of the database: the section with its mask, and the option. Options of the

@@ -43,6 +43,13 @@ fn an_option_of_a_module_may_be_for_one_instance() {
     assert_eq!(socket(&cluster), "10.0.0.2:9283");
     let get = r#"{"prefix":"config get","who":"mgr","key":"mgr/prometheus/a/server_addr"}"#;
     assert_eq!(cluster.text(get), "10.0.0.2\n");
+    let show = r#"{"prefix":"config show","who":"mgr.a","key":"mgr/prometheus/a/server_addr"}"#;
+    assert_eq!(cluster.text(show), "10.0.0.2\n");
+    let all = cluster.text(r#"{"prefix":"config show","who":"mgr.a"}"#);
+    assert!(
+        ["prometheus/server_addr ", "prometheus/a/server_addr "].iter().all(|name| all.contains(name)),
+        "{all}"
+    );
     for (name, value) in [("prometheus/a/server_addr", "y"), ("prometheus/a/none", "1")] {
         assert_eq!(cluster.refused(&set("mgr", &format!("mgr/{name}"), value)).0, -22, "{name}");
     }

@@ -197,5 +197,16 @@ pub fn find_option(name: &str) -> Option<&'static OptionInfo> {
     BY_NAME.get(name).copied()
 }
 
+/// The option of this name. Those of the manager's modules may name an instance, `mgr/prometheus/a/server_addr`
+/// (`MgrMonitor::find_module_option`).
+pub fn known_option(name: &str) -> Option<&'static OptionInfo> {
+    let of_all = || {
+        let (module, of_instance) = name.strip_prefix("mgr/")?.split_once('/')?;
+        let (_, option) = of_instance.split_once('/')?;
+        find_option(&format!("mgr/{module}/{option}"))
+    };
+    find_option(name).or_else(of_all)
+}
+
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{OptionInfo, OptionValueError, find_option, options};
+use super::{OptionInfo, OptionValueError, find_option, known_option, options};
 use crate::Errno;
 
 /// Where a value comes from, from the weakest on.
@@ -137,7 +137,7 @@ impl Settings {
             .collect();
         self.ignored.clear();
         for (name, text) in database {
-            let Some(info) = find_option(name) else { continue };
+            let Some(info) = known_option(name) else { continue };
             if info.is_local() {
                 continue;
             }
