@@ -78,7 +78,7 @@ pub(crate) use fs::NO_FILE_SYSTEMS;
 pub(crate) use osd_dump::state_names;
 pub(crate) use pg::pgmap_line;
 pub(crate) use ping::pong;
-pub(crate) use reply::Reply;
+pub(crate) use reply::{Answer, Reply};
 
 /// Commands with a newer name (`FLAG(DEPRECATED)` in `MonCommands.h`).
 const DEPRECATED: [&str; 29] = [
@@ -160,6 +160,34 @@ impl Request<'_> {
     /// The OSD map with what is pending: for commands that change it.
     pub(crate) fn next_map(&self) -> &OsdMap {
         &self.mon.next.osdmap
+    }
+
+    /// Runs a command that its sender may run. It is refused where its module is off or its arguments do not fit, and
+    /// nothing is changed where the OSD map could not be changed as it wanted, whatever the command itself answered.
+    /// What changes something, or begins to, is logged.
+    pub(crate) fn run(&mut self, row: &Row, cmd: &[String]) -> Answer {
+        if let Some(refusal) = modules::check(self.mon, self.args.prefix()) {
+            return refusal.into();
+        }
+        if let Err(text) = row.check(self.args) {
+            return Reply::fail(Errno::EINVAL, text).into();
+        }
+        if !row.is_change() {
+            return (row.run)(self).into();
+        }
+        tracing::info!(target: "audit", "{} {}: {}", self.peer.name, self.peer.addr, words_for_logs(cmd));
+        // A refusal of some other change is not this command's.
+        self.mon.osds.take_refused();
+        let before = self.mon.checkpoint();
+        let reply = (row.run)(self);
+        if let Some(why) = self.mon.osds.take_refused() {
+            self.mon.roll_back(before);
+            return Answer { reply: Reply::fail(Errno::EINVAL, why.to_string()), waits: true };
+        }
+        if self.mon.is_changed_since(&before) || !self.mon.orders.is_empty() || reply.is_later {
+            self.mon.log_command(self.wall, self.peer, cmd);
+        }
+        Answer { reply, waits: true }
     }
 }
 
@@ -246,8 +274,8 @@ impl Mon {
     ) {
         let MMonCommand { cmd, input, .. } = command;
         let caller = Caller::Mon { conn, tid, cmd };
-        let (reply, is_change) = self.run_command(wall, conn, &caller, &input);
-        self.answer(caller, reply, is_change, effects);
+        let answer = self.run_command(wall, conn, &caller, &input);
+        self.answer(caller, answer, effects);
     }
 
     /// `ceph tell mon.X`.
@@ -289,17 +317,17 @@ impl Mon {
         }
     }
 
-    /// Answers a command when what it changed is committed; not at all where the answer comes later.
-    pub(crate) fn answer(&mut self, caller: Caller, reply: Reply, is_change: bool, effects: &mut Effects) {
+    /// Answers a command; not at all where the answer comes later.
+    pub(crate) fn answer(&mut self, caller: Caller, answer: Answer, effects: &mut Effects) {
         self.send_orders(effects);
-        if reply.is_later {
+        if answer.reply.is_later {
             return;
         }
-        let answer = self.answer_of(caller, reply);
-        if is_change {
-            self.answer_when_committed(answer, effects);
+        let message = self.answer_of(caller, answer.reply);
+        if answer.waits {
+            self.answer_when_committed(message, effects);
         } else {
-            effects.push(answer);
+            effects.push(message);
         }
     }
 
@@ -312,83 +340,30 @@ impl Mon {
         }
     }
 
-    /// Runs a command; true when its answer must wait for the ledger.
-    fn run_command(&mut self, wall: UTime, conn: ConnId, caller: &Caller, input: &Bytes) -> (Reply, bool) {
+    fn run_command(&mut self, wall: UTime, conn: ConnId, caller: &Caller, input: &Bytes) -> Answer {
         let cmd = caller.cmd();
         let Some(peer) = self.sessions.get(&conn).map(|s| s.peer.clone()) else {
-            return (Reply::fail(Errno::EACCES, "access denied"), false);
+            return Reply::fail(Errno::EACCES, "access denied").into();
         };
         let Some(args) = Args::parse(cmd) else {
-            return (Reply::fail(Errno::EINVAL, "command not understood"), false);
+            return Reply::fail(Errno::EINVAL, "command not understood").into();
         };
-        let prefix = args.prefix().to_owned();
+        let prefix = args.prefix();
         if prefix == "get_command_descriptions" {
-            return (Reply::text(describe(rows())), false);
+            return Reply::text(describe(rows())).into();
         }
-        let Some(row) = find_row(&prefix) else {
-            if OBSOLETE.contains(&prefix.as_str()) {
-                return (Reply::fail(Errno::EOPNOTSUPP, IS_OBSOLETE), false);
+        let Some(row) = find_row(prefix) else {
+            if OBSOLETE.contains(&prefix) {
+                return Reply::fail(Errno::EOPNOTSUPP, IS_OBSOLETE).into();
             }
-            return (modules::refusal(self, &prefix, "command not known"), false);
+            return modules::refusal(self, prefix, "command not known").into();
         };
         if !self.may_run(&peer, row, &args) {
-            return (Reply::fail(Errno::EACCES, "access denied"), false);
+            return Reply::fail(Errno::EACCES, "access denied").into();
         }
         if self.options.is_deprecated_obsolete && row.is_deprecated() {
-            return (Reply::fail(Errno::EOPNOTSUPP, IS_OBSOLETE), false);
+            return Reply::fail(Errno::EOPNOTSUPP, IS_OBSOLETE).into();
         }
-        if let Err(refusal) = self.admit(row, &peer, &args, cmd) {
-            return (refusal, false);
-        }
-        let (reply, is_changed) = self.run_row(row, wall, &peer, Some(caller), &args, input);
-        if is_changed {
-            self.log_command(wall, &peer, cmd);
-        }
-        (reply, row.is_change())
-    }
-
-    /// Refuses a command that its sender may run where its module is off or its arguments do not fit; one that changes
-    /// something is logged.
-    pub(crate) fn admit(&self, row: &Row, peer: &Peer, args: &Args, cmd: &[String]) -> Result<(), Reply> {
-        if let Some(refusal) = modules::check(self, args.prefix()) {
-            return Err(refusal);
-        }
-        row.check(args).map_err(|text| Reply::fail(Errno::EINVAL, text))?;
-        if row.is_change() {
-            tracing::info!(target: "audit", "{} {}: {}", peer.name, peer.addr, words_for_logs(cmd));
-        }
-        Ok(())
-    }
-
-    /// Runs a command that its sender may run and whose arguments fit; true if it has changed something, or has begun
-    /// to. If the OSD map could not be changed as the command wanted, the answer is an error, whatever the command
-    /// itself answered, and nothing is changed.
-    pub(crate) fn run_row(
-        &mut self,
-        row: &Row,
-        wall: UTime,
-        peer: &Peer,
-        caller: Option<&Caller>,
-        args: &Args,
-        input: &Bytes,
-    ) -> (Reply, bool) {
-        // A refusal of some other change is not this command's.
-        self.osds.take_refused();
-        let before = row.is_change().then(|| self.checkpoint());
-        let reply = (row.run)(&mut Request { mon: self, wall, peer, args, input, caller });
-        match self.osds.take_refused() {
-            Some(why) => {
-                if let Some(before) = before {
-                    self.roll_back(before);
-                }
-                (Reply::fail(Errno::EINVAL, why.to_string()), false)
-            }
-            None => {
-                let is_under_way =
-                    |before| self.is_changed_since(before) || !self.orders.is_empty() || reply.is_later;
-                let is_changed = before.as_ref().is_some_and(is_under_way);
-                (reply, is_changed)
-            }
-        }
+        Request { mon: self, wall, peer: &peer, args: &args, input, caller: Some(caller) }.run(row, cmd)
     }
 }

@@ -20,6 +20,21 @@ pub(crate) struct Reply {
     pub(crate) is_later: bool,
 }
 
+/// What a command answers, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) reply: Reply,
+    /// Once all is committed that was changed so far, by this command or before.
+    pub(crate) waits: bool,
+}
+
+/// What was not even begun, or changes nothing, is answered at once.
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Answer {
+        Answer { reply, waits: false }
+    }
+}
+
 /// What answers a command that ends at its first refusal.
 impl From<Result<Reply, Reply>> for Reply {
     fn from(result: Result<Reply, Reply>) -> Reply {

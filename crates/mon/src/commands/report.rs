@@ -2,7 +2,6 @@
 //!
 //! Its parts are what other commands answer; the line for the operator holds a checksum of the document.
 
-use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use types::Errno;
 
@@ -23,7 +22,8 @@ const CRC_SEED: u32 = 6789;
 fn part(req: &mut Request<'_>, command: &str) -> Value {
     let cmd = [json!({"prefix": command, "format": "json"}).to_string()];
     let (Some(args), Some(row)) = (Args::parse(&cmd), find_row(command)) else { return Value::Null };
-    let (reply, _) = req.mon.run_row(row, req.wall, req.peer, None, &args, &Bytes::new());
+    let (wall, peer, input) = (req.wall, req.peer, req.input);
+    let reply = (row.run)(&mut Request { mon: req.mon, wall, peer, args: &args, input, caller: None });
     serde_json::from_slice(&reply.output).unwrap_or_default()
 }
 

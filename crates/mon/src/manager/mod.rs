@@ -35,7 +35,7 @@ use types::{EntityAddrVec, EntityName, EntityType, Epoch, Errno, Instant, UTime,
 
 use crate::{
     ConnId, Effect, Effects, Mon, Peer,
-    commands::{Args, Reply, Row, describe, find_row, rows, tell},
+    commands::{Answer, Args, Reply, Request, Row, describe, find_row, rows, tell},
     ledger_keys,
     state::value,
 };
@@ -221,8 +221,8 @@ impl Mon {
             }
         };
         let caller = Caller::Manager { link, tid, is_mgr_command };
-        let (reply, is_change) = self.manager_command(wall, peer, &caller, &cmd, &input);
-        self.answer(caller, reply, is_change, effects);
+        let answer = self.manager_command(wall, peer, &caller, &cmd, &input);
+        self.answer(caller, answer, effects);
     }
 
     fn manager_command(
@@ -232,38 +232,31 @@ impl Mon {
         caller: &Caller,
         cmd: &[String],
         input: &Bytes,
-    ) -> (Reply, bool) {
+    ) -> Answer {
         let Some(args) = Args::parse(cmd) else {
-            return (Reply::fail(Errno::EINVAL, "bad or missing command"), false);
+            return Reply::fail(Errno::EINVAL, "bad or missing command").into();
         };
         let prefix = args.prefix();
         if prefix == "get_command_descriptions" {
             let served = rows().filter(|row| is_served(row));
-            return (Reply::text(describe(served.chain([&tell::VERSION_ROW]))), false);
+            return Reply::text(describe(served.chain([&tell::VERSION_ROW]))).into();
         }
         // `ceph tell mgr version`: the manager is this monitor.
         if prefix == tell::VERSION_ROW.prefix_text() && !self.caps_of(peer, "mgr").is_empty() {
-            return (self.tell_version(&args), false);
+            return self.tell_version(&args).into();
         }
         let Some(row) = find_row(prefix).filter(|row| is_served(row)) else {
             if self.caps_of(peer, "mgr").is_empty() {
-                return (Reply::fail(Errno::EACCES, NO_CAPS), false);
+                return Reply::fail(Errno::EACCES, NO_CAPS).into();
             }
             // Clients that can do the work of a missing module themselves look for these words.
             let unknown = format!("No handler found for '{prefix}'");
-            return (modules::refusal(self, prefix, &unknown), false);
+            return modules::refusal(self, prefix, &unknown).into();
         };
         if !self.may_manage(peer, row, &args) {
-            return (Reply::fail(Errno::EACCES, NO_CAPS), false);
+            return Reply::fail(Errno::EACCES, NO_CAPS).into();
         }
-        if let Err(refusal) = self.admit(row, peer, &args, cmd) {
-            return (refusal, false);
-        }
-        let (reply, is_changed) = self.run_row(row, wall, peer, Some(caller), &args, input);
-        if is_changed {
-            self.log_command(wall, peer, cmd);
-        }
-        (reply, row.is_change())
+        Request { mon: self, wall, peer, args: &args, input, caller: Some(caller) }.run(row, cmd)
     }
 
     /// True when the peer's capabilities on managers allow the command.

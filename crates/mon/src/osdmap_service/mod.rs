@@ -100,7 +100,7 @@ impl OsdService {
 impl Mon {
     /// Makes the next epoch of the OSD map. `change` gets the map so far and fills in what changes. A change that would
     /// give no valid map, such as a CRUSH tree that is too deep, is not made, and a command that wants it is refused
-    /// ([`Mon::run_row`]).
+    /// ([`Request::run`](crate::commands::Request::run)).
     pub(crate) fn change_osdmap(&mut self, wall: UTime, change: impl FnOnce(&OsdMap, &mut Incremental)) {
         let before = self.next.osdmap.clone();
         let mut inc = Incremental::new(before.fsid, before.epoch.next());
