@@ -2,7 +2,7 @@
 
 use types::{Instant, UTime};
 
-/// Monotonic time.
+/// Time that never steps, and goes on while the machine is suspended.
 pub(crate) fn now() -> Instant {
     Instant(reactor::clock::now())
 }
