@@ -5,7 +5,9 @@
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
     collections::VecDeque,
+    mem::MaybeUninit,
     ptr::NonNull,
+    slice,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -142,6 +144,13 @@ impl PageBuf {
         unsafe { self.start().add(self.filled) }
     }
 
+    /// The memory from the tail on.
+    pub(crate) fn spare(&mut self) -> &mut [MaybeUninit<u8>] {
+        let (start, bytes) = (self.tail(), self.remaining());
+        // SAFETY: `remaining` bytes from the tail belong to the buffer, which is borrowed meanwhile.
+        unsafe { slice::from_raw_parts_mut(start.cast(), bytes) }
+    }
+
     /// Counts `count` bytes at the tail as there.
     ///
     /// # Safety
@@ -172,7 +181,7 @@ impl PageBuf {
 impl AsRef<[u8]> for PageBuf {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: the first `filled` bytes have been written.
-        unsafe { std::slice::from_raw_parts(self.start(), self.filled) }
+        unsafe { slice::from_raw_parts(self.start(), self.filled) }
     }
 }
 

@@ -12,7 +12,7 @@ pub enum BackendKind {
     Automatic,
     /// io_uring (Linux 6.0 or newer) or an error.
     IoUring,
-    /// epoll; file operations block the thread.
+    /// epoll; a few threads work on files.
     Epoll,
 }
 

@@ -76,7 +76,8 @@ pub enum Event {
         /// As given to `set_timer`.
         token: u64,
     },
-    /// The waker was used since the last such event: look at the queues.
+    /// The waker was used since the last such event: look at the queues. With epoll, the threads that work on files use
+    /// it, too.
     Woken,
     /// The process was asked to stop.
     Signal(Signal),

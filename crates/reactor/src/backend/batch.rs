@@ -17,6 +17,9 @@ pub(crate) struct Batch {
     header: libc::msghdr,
 }
 
+// SAFETY: the structs for the kernel point to memory that goes with the batch, and are made anew for each call.
+unsafe impl Send for Batch {}
+
 impl Batch {
     pub(crate) fn new(buffers: impl IntoIterator<Item = Bytes>) -> Box<Batch> {
         let buffers: VecDeque<Bytes> = buffers.into_iter().filter(|buffer| !buffer.is_empty()).collect();

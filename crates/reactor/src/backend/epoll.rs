@@ -1,5 +1,5 @@
 //! Requests over epoll and plain system calls, for where io_uring is forbidden: sockets wait for
-//! edges, file operations run on the spot and hold the thread up. Slower, same behaviour.
+//! edges, and a few threads work on files. Slower, same behaviour.
 #![allow(unsafe_code, reason = "borrows descriptors and fills uninitialised buffers")]
 
 use std::{
@@ -7,20 +7,19 @@ use std::{
     io,
     mem::{self, MaybeUninit},
     os::fd::{BorrowedFd, OwnedFd, RawFd},
-    slice,
     time::Duration,
 };
 
 use bytes::Bytes;
 use rustix::{
     event::{Timespec, epoll},
-    fs::FallocateFlags,
-    io::{Errno, ReadWriteFlags},
+    io::Errno,
     net::{RecvFlags, SendFlags, SocketFlags},
 };
 
 use crate::{
-    backend::{Completion, Data, OpKey, Owner, Request},
+    Waker,
+    backend::{Completion, Data, FileRequest, OpKey, Owner, Request, file_threads::FileThreads},
     slab::Slab,
 };
 
@@ -48,6 +47,10 @@ pub(crate) struct Epoll {
     /// Completions of cancelled requests.
     done: Vec<Completion>,
     scratch: Vec<MaybeUninit<u8>>,
+    /// There once a file was opened.
+    files: Option<FileThreads>,
+    /// The reactor's, for those threads.
+    waker: Waker,
 }
 
 /// What an attempt came to.
@@ -61,7 +64,7 @@ enum Outcome {
 }
 
 impl Epoll {
-    pub(crate) fn new() -> io::Result<Epoll> {
+    pub(crate) fn new(waker: Waker) -> io::Result<Epoll> {
         Ok(Epoll {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             ops: Slab::default(),
@@ -69,17 +72,33 @@ impl Epoll {
             ready: VecDeque::new(),
             done: Vec::new(),
             scratch: vec![MaybeUninit::uninit(); RECEIVE_BYTES],
+            files: None,
+            waker,
         })
     }
 
+    pub(crate) fn add_file(&mut self, file: BorrowedFd<'_>) -> io::Result<()> {
+        let files = match &mut self.files {
+            Some(files) => files,
+            none => none.insert(FileThreads::start(self.waker.clone())?),
+        };
+        files.add(file)
+    }
+
+    pub(crate) fn submit_file(&mut self, owner: Owner, file: RawFd, request: FileRequest) {
+        self.files.as_mut().expect("files are added when they are opened").submit(owner, file, request);
+    }
+
+    pub(crate) fn abandon(&mut self) {
+        self.files.iter_mut().for_each(FileThreads::abandon);
+    }
+
     pub(crate) fn submit(&mut self, owner: Owner, request: Request) -> OpKey {
-        let direction = direction(&request);
+        let (fd, is_reader) = direction(&request);
         let key = self.ops.insert((owner, request));
-        if let Some((fd, is_reader)) = direction {
-            self.watch(fd);
-            let interest = self.interests.entry(fd).or_default();
-            *(if is_reader { &mut interest.reader } else { &mut interest.writer }) = Some(key);
-        }
+        self.watch(fd);
+        let interest = self.interests.entry(fd).or_default();
+        *(if is_reader { &mut interest.reader } else { &mut interest.writer }) = Some(key);
         self.ready.push_back(key);
         key
     }
@@ -115,10 +134,16 @@ impl Epoll {
     pub(crate) fn poll(&mut self, wait: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
         self.attempt_ready(out);
         out.append(&mut self.done);
+        self.take_files(out);
         let wait = if out.is_empty() && self.ready.is_empty() { wait } else { Some(Duration::ZERO) };
         self.fetch_edges(wait)?;
         self.attempt_ready(out);
+        self.take_files(out);
         Ok(())
+    }
+
+    fn take_files(&mut self, out: &mut Vec<Completion>) {
+        self.files.iter_mut().for_each(|files| files.take_done(out));
     }
 
     fn fetch_edges(&mut self, wait: Option<Duration>) -> io::Result<()> {
@@ -171,15 +196,15 @@ impl Epoll {
     }
 }
 
-/// The descriptor that a request waits on, and whether to read; `None` for files, which never wait.
-fn direction(request: &Request) -> Option<(RawFd, bool)> {
+/// The descriptor that a request waits on, and whether to read.
+fn direction(request: &Request) -> (RawFd, bool) {
     match request {
         Request::Accept { socket } | Request::Receive { socket } | Request::ReceiveInto { socket, .. } => {
-            Some((*socket, true))
+            (*socket, true)
         }
-        Request::ReadSmall { fd, .. } => Some((*fd, true)),
-        Request::Connect { socket, .. } | Request::Send { socket, .. } => Some((*socket, false)),
-        Request::Read { .. } | Request::Write { .. } | Request::Sync { .. } | Request::Discard { .. } => None,
+        Request::ReadSmall { fd, .. } => (*fd, true),
+        Request::Connect { socket, .. } | Request::Send { socket, .. } => (*socket, false),
+        Request::File { .. } => unreachable!("threads work on files, which have no edges"),
     }
 }
 
@@ -203,7 +228,7 @@ fn run(owner: Owner, request: &mut Request, scratch: &mut [MaybeUninit<u8>]) -> 
         },
         Request::Receive { socket } => receive(owner, *socket, scratch),
         Request::ReceiveInto { socket, buffer } => {
-            let result = rustix::net::recv(borrow(*socket), spare(buffer), RecvFlags::DONTWAIT);
+            let result = rustix::net::recv(borrow(*socket), buffer.spare(), RecvFlags::DONTWAIT);
             let result = result.map(|(_, count)| count);
             if let Ok(count) = result {
                 // SAFETY: received into the tail.
@@ -232,42 +257,8 @@ fn run(owner: Owner, request: &mut Request, scratch: &mut [MaybeUninit<u8>]) -> 
                 Err(error) => step(Err(error)),
             }
         }
-        Request::Read { file, offset, buffer } => {
-            let at = *offset + buffer.filled() as u64;
-            let result = rustix::io::pread(borrow(*file), spare(buffer), at).map(|(read, _)| read.len());
-            if let Ok(count) = result {
-                // SAFETY: read into the tail.
-                unsafe { buffer.advance(count) };
-            }
-            of_file(result)
-        }
-        Request::Write { file, offset, batch, durable } => {
-            let flags = if *durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
-            let result = rustix::io::pwritev2(borrow(*file), &batch.slices(), *offset, flags);
-            if let Ok(count) = result {
-                batch.advance(count);
-                *offset += count as u64;
-            }
-            of_file(result)
-        }
-        Request::Sync { file } => of_file(rustix::fs::fdatasync(borrow(*file)).map(|()| 0)),
-        Request::Discard { file, offset, bytes } => {
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            of_file(rustix::fs::fallocate(borrow(*file), flags, *offset, *bytes).map(|()| 0))
-        }
+        Request::File { .. } => unreachable!("threads work on files, which have no edges"),
     }
-}
-
-/// The outcome of a file operation. A file has no edge to wait for: any error is reported, and trying again is left to
-/// the caller.
-fn of_file(result: Result<usize, Errno>) -> Outcome {
-    Outcome::Done(result.map(|count| count as u32), None)
-}
-
-fn spare(buffer: &mut crate::buffer::PageBuf) -> &mut [MaybeUninit<u8>] {
-    let (start, bytes) = (buffer.tail(), buffer.remaining());
-    // SAFETY: `remaining` bytes from the tail belong to the buffer, which is borrowed meanwhile.
-    unsafe { slice::from_raw_parts_mut(start.cast(), bytes) }
 }
 
 fn accept(owner: Owner, socket: RawFd) -> Outcome {
@@ -298,14 +289,4 @@ fn receive(owner: Owner, socket: RawFd, scratch: &mut [MaybeUninit<u8>]) -> Outc
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_operation_never_waits_for_an_edge() {
-        for errno in [Errno::AGAIN, Errno::INTR, Errno::IO] {
-            assert!(matches!(of_file(Err(errno)), Outcome::Done(Err(found), None) if found == errno));
-        }
-        assert!(matches!(of_file(Ok(4096)), Outcome::Done(Ok(4096), None)));
-    }
-}
+mod tests;

@@ -2,13 +2,17 @@
 //! implementors: [`uring`], and [`epoll`] where io_uring is forbidden. Neither knows connections,
 //! timers or consumers.
 
-use std::{io, os::fd::OwnedFd, time::Duration};
+use std::{
+    io,
+    os::fd::{BorrowedFd, OwnedFd},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use rustix::{io::Errno, net::SocketAddrAny};
 
 use crate::{
-    BackendKind, Config, ConnId, FileId, ListenerId, RawFd,
+    BackendKind, Config, ConnId, FileId, ListenerId, RawFd, Waker,
     backend::{batch::Batch, epoll::Epoll, uring::Uring},
     buffer::PageBuf,
     slab::SlotId,
@@ -16,6 +20,7 @@ use crate::{
 
 pub(crate) mod batch;
 mod epoll;
+mod file_threads;
 mod ring_buffers;
 mod uring;
 
@@ -68,24 +73,28 @@ pub(crate) enum Request {
         buffer: Box<[u8; 128]>,
         bytes: u32,
     },
-    /// Reads to the tail of `buffer`, from the file's `offset` plus what is there.
-    Read {
+    /// Made by [`Backend::submit_file`].
+    File {
         file: RawFd,
+        request: FileRequest,
+    },
+}
+
+/// Work on a file or block device.
+pub(crate) enum FileRequest {
+    /// Reads to the tail of `buffer`, from `offset` plus what is there.
+    Read {
         offset: u64,
         buffer: PageBuf,
     },
     /// Writes what `batch` still has, at `offset`.
     Write {
-        file: RawFd,
         offset: u64,
         batch: Box<Batch>,
         durable: bool,
     },
-    Sync {
-        file: RawFd,
-    },
+    Sync,
     Discard {
-        file: RawFd,
         offset: u64,
         bytes: u64,
     },
@@ -116,15 +125,17 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// The backend that `config` names; with `Automatic`, epoll only where io_uring cannot be had.
-    pub(crate) fn new(config: &Config) -> io::Result<Backend> {
+    /// The backend that `config` names; with `Automatic`, epoll only where io_uring cannot be had. `waker` is the
+    /// reactor's.
+    pub(crate) fn new(config: &Config, waker: &Waker) -> io::Result<Backend> {
+        let epoll = || Epoll::new(waker.clone()).map(Backend::Epoll);
         let uring = || Uring::new(config).map(|uring| Backend::Uring(Box::new(uring)));
         match config.backend {
             BackendKind::IoUring => uring(),
-            BackendKind::Epoll => Epoll::new().map(Backend::Epoll),
+            BackendKind::Epoll => epoll(),
             BackendKind::Automatic => uring().or_else(|error| {
                 tracing::warn!(%error, "io_uring is not available here: using epoll, which costs CPU");
-                Epoll::new().map(Backend::Epoll)
+                epoll()
             }),
         }
     }
@@ -144,6 +155,24 @@ impl Backend {
         }
     }
 
+    /// To be told when a file was opened, which stays open.
+    pub(crate) fn add_file(&mut self, file: BorrowedFd<'_>) -> io::Result<()> {
+        match self {
+            Backend::Uring(_) => Ok(()),
+            Backend::Epoll(epoll) => epoll.add_file(file),
+        }
+    }
+
+    /// Queues work on a file that was added. It cannot be cancelled.
+    pub(crate) fn submit_file(&mut self, owner: Owner, file: RawFd, request: FileRequest) {
+        match self {
+            Backend::Uring(uring) => {
+                uring.submit(owner, Request::File { file, request });
+            }
+            Backend::Epoll(epoll) => epoll.submit_file(owner, file, request),
+        }
+    }
+
     /// Asks for an early end of `key`, which still completes, as ECANCELED or as whatever was faster.
     pub(crate) fn cancel(&mut self, key: OpKey) {
         match self {
@@ -152,7 +181,8 @@ impl Backend {
         }
     }
 
-    /// Submits everything queued and waits up to `wait` (for ever if `None`) for a completion.
+    /// Submits everything queued and waits up to `wait` (for ever if `None`) for a completion. The reactor's waker ends
+    /// the wait if sleep was announced to it before.
     pub(crate) fn poll(&mut self, wait: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
         match self {
             Backend::Uring(uring) => uring.poll(wait, out),
@@ -164,8 +194,7 @@ impl Backend {
     pub(crate) fn abandon(&mut self) {
         match self {
             Backend::Uring(uring) => uring.abandon(),
-            // Its file commands have ended when they return.
-            Backend::Epoll(_) => {}
+            Backend::Epoll(epoll) => epoll.abandon(),
         }
     }
 

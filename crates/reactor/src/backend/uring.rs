@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use crate::{
     Config,
     backend::{
-        Completion, Data, OpKey, Owner, Request,
+        Completion, Data, FileRequest, OpKey, Owner, Request,
         ring_buffers::{BUFFER_GROUP, RingBuffers},
     },
     slab::{Slab, SlotId},
@@ -263,12 +263,13 @@ fn data(
 /// Counts `count` transferred bytes in a request that is complete.
 fn account(request: &mut Request, count: usize) {
     match request {
-        Request::ReceiveInto { buffer, .. } | Request::Read { buffer, .. } => {
+        Request::ReceiveInto { buffer, .. }
+        | Request::File { request: FileRequest::Read { buffer, .. }, .. } => {
             // SAFETY: the kernel says that it wrote them at the tail that it was given.
             unsafe { buffer.advance(count) }
         }
         Request::Send { batch, .. } => batch.advance(count),
-        Request::Write { batch, offset, .. } => {
+        Request::File { request: FileRequest::Write { batch, offset, .. }, .. } => {
             batch.advance(count);
             *offset += count as u64;
         }
@@ -276,8 +277,7 @@ fn account(request: &mut Request, count: usize) {
         | Request::Connect { .. }
         | Request::Receive { .. }
         | Request::ReadSmall { .. }
-        | Request::Sync { .. }
-        | Request::Discard { .. } => {}
+        | Request::File { request: FileRequest::Sync | FileRequest::Discard { .. }, .. } => {}
     }
 }
 
@@ -306,28 +306,34 @@ fn entry(request: &mut Request) -> squeue::Entry {
         Request::ReadSmall { fd, buffer, bytes } => {
             opcode::Read::new(Fd(*fd), buffer.as_mut_ptr(), *bytes).offset(u64::MAX).build()
         }
-        Request::Read { file, offset, buffer } => {
+        Request::File { file, request } => file_entry(Fd(*file), request),
+    }
+}
+
+fn file_entry(file: Fd, request: &mut FileRequest) -> squeue::Entry {
+    match request {
+        FileRequest::Read { offset, buffer } => {
             let at = *offset + buffer.filled() as u64;
             let bytes = buffer.remaining().min(TRANSFER_BYTES_MAX) as u32;
-            opcode::Read::new(Fd(*file), buffer.tail(), bytes).offset(at).build()
+            opcode::Read::new(file, buffer.tail(), bytes).offset(at).build()
         }
-        Request::Write { file, offset, batch, durable } => {
+        FileRequest::Write { offset, batch, durable } => {
             let flags = if *durable { libc::RWF_DSYNC } else { 0 };
             match batch.iovecs() {
                 [one] if one.iov_len <= TRANSFER_BYTES_MAX => {
-                    opcode::Write::new(Fd(*file), one.iov_base.cast_const().cast(), one.iov_len as u32)
+                    opcode::Write::new(file, one.iov_base.cast_const().cast(), one.iov_len as u32)
                         .offset(*offset)
                         .rw_flags(flags)
                         .build()
                 }
-                many => opcode::Writev::new(Fd(*file), many.as_ptr(), many.len() as u32)
+                many => opcode::Writev::new(file, many.as_ptr(), many.len() as u32)
                     .offset(*offset)
                     .rw_flags(flags)
                     .build(),
             }
         }
-        Request::Sync { file } => opcode::Fsync::new(Fd(*file)).flags(FsyncFlags::DATASYNC).build(),
-        Request::Discard { file, offset, bytes } => opcode::Fallocate::new(Fd(*file), *bytes)
+        FileRequest::Sync => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+        FileRequest::Discard { offset, bytes } => opcode::Fallocate::new(file, *bytes)
             .offset(*offset)
             .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
             .build(),

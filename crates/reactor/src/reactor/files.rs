@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     Event, FileError, FileId, FileOperation, OpenOptions, Reactor,
-    backend::{Completion, Owner, Request, batch::Batch},
+    backend::{Completion, FileRequest, Owner, Request, batch::Batch},
     file::File,
 };
 
@@ -14,7 +14,10 @@ impl Reactor {
     /// Opens a file or block device, which stays open (and locked) as long as the reactor lives; waits for the file
     /// system.
     pub fn open(&mut self, path: impl AsRef<Path>, options: OpenOptions) -> Result<FileId, FileError> {
-        Ok(FileId(self.files.insert(File::open(path.as_ref(), options)?)))
+        let file = File::open(path.as_ref(), options)?;
+        let added = self.backend.add_file(file.as_fd());
+        added.map_err(|error| file.error(FileOperation::Open, 0, error))?;
+        Ok(FileId(self.files.insert(file)))
     }
 
     /// Bytes of the file or device.
@@ -35,7 +38,7 @@ impl Reactor {
     /// Reads exactly `bytes` at `offset` into page-aligned memory.
     pub fn read(&mut self, file: FileId, token: u64, offset: u64, bytes: usize) {
         let buffer = self.pool.take(bytes);
-        self.submit_file(file, token, |file| Request::Read { file, offset, buffer });
+        self.submit_file(file, token, FileRequest::Read { offset, buffer });
     }
 
     /// Writes `buffers` one after the other at `offset`. With `durable` they are on stable storage
@@ -43,26 +46,26 @@ impl Reactor {
     /// and length must be multiples of a block, as those of `codec::AlignedBuf` are.
     pub fn write(&mut self, file: FileId, token: u64, offset: u64, buffers: Vec<Bytes>, durable: bool) {
         let batch = Batch::new(buffers);
-        self.submit_file(file, token, |file| Request::Write { file, offset, batch, durable });
+        self.submit_file(file, token, FileRequest::Write { offset, batch, durable });
     }
 
     /// Makes all writes that have ended durable (fdatasync).
     pub fn sync(&mut self, file: FileId, token: u64) {
-        self.submit_file(file, token, |file| Request::Sync { file });
+        self.submit_file(file, token, FileRequest::Sync);
     }
 
     /// Gives space back; it reads as zeros afterwards, except on a device that can only discard,
     /// where it reads as anything. An error of kind `Unsupported` means that nothing was done.
     pub fn discard(&mut self, file: FileId, token: u64, offset: u64, bytes: u64) {
-        self.submit_file(file, token, |file| Request::Discard { file, offset, bytes });
+        self.submit_file(file, token, FileRequest::Discard { offset, bytes });
     }
 
-    fn submit_file(&mut self, file: FileId, token: u64, request: impl FnOnce(crate::RawFd) -> Request) {
+    fn submit_file(&mut self, file: FileId, token: u64, request: FileRequest) {
         let Some(open) = self.files.get(file.0) else {
             tracing::error!(?file, token, "an operation on a file of another reactor");
             return;
         };
-        self.backend.submit(Owner::File { file, token }, request(open.raw_fd()));
+        self.backend.submit_file(Owner::File { file, token }, open.raw_fd(), request);
     }
 
     /// A request went as far as it could: send the rest again, or report.
@@ -73,12 +76,13 @@ impl Reactor {
         completion: Completion,
         events: &mut Vec<Event>,
     ) {
-        let (Some(open), Some(request)) = (self.files.get(file.0), completion.request) else { return };
+        let Some(Request::File { file: fd, request }) = completion.request else { return };
+        let Some(open) = self.files.get(file.0) else { return };
         let is_retried = completion
             .result
             .is_err_and(|error| error == rustix::io::Errno::INTR || error == rustix::io::Errno::AGAIN);
         if is_retried || (completion.result.is_ok_and(|count| count > 0) && !is_whole(&request)) {
-            self.backend.submit(Owner::File { file, token }, request);
+            self.backend.submit_file(Owner::File { file, token }, fd, request);
             return;
         }
         let result = finish(open, request, completion.result.map(drop).map_err(io::Error::from));
@@ -87,27 +91,27 @@ impl Reactor {
 }
 
 /// True when nothing is left to be transferred.
-fn is_whole(request: &Request) -> bool {
+fn is_whole(request: &FileRequest) -> bool {
     match request {
-        Request::Read { buffer, .. } => buffer.is_full(),
-        Request::Write { batch, .. } => batch.bytes() == 0,
-        _ => true,
+        FileRequest::Read { buffer, .. } => buffer.is_full(),
+        FileRequest::Write { batch, .. } => batch.bytes() == 0,
+        FileRequest::Sync | FileRequest::Discard { .. } => true,
     }
 }
 
 /// The result that the consumer gets.
-fn finish(file: &File, request: Request, result: io::Result<()>) -> Result<Bytes, FileError> {
+fn finish(file: &File, request: FileRequest, result: io::Result<()>) -> Result<Bytes, FileError> {
     let whole = is_whole(&request);
     let (operation, at, short) = match &request {
-        Request::Read { offset, buffer, .. } => {
+        FileRequest::Read { offset, buffer } => {
             (FileOperation::Read, offset + buffer.filled() as u64, io::ErrorKind::UnexpectedEof)
         }
-        Request::Write { offset, .. } => (FileOperation::Write, *offset, io::ErrorKind::WriteZero),
-        Request::Discard { offset, .. } => (FileOperation::Discard, *offset, io::ErrorKind::Other),
-        _ => (FileOperation::Sync, 0, io::ErrorKind::Other),
+        FileRequest::Write { offset, .. } => (FileOperation::Write, *offset, io::ErrorKind::WriteZero),
+        FileRequest::Discard { offset, .. } => (FileOperation::Discard, *offset, io::ErrorKind::Other),
+        FileRequest::Sync => (FileOperation::Sync, 0, io::ErrorKind::Other),
     };
     let result = match (&request, result) {
-        (Request::Discard { offset, bytes, .. }, Err(error))
+        (FileRequest::Discard { offset, bytes }, Err(error))
             if error.raw_os_error() == Some(libc::EOPNOTSUPP) =>
         {
             file.discard_device(*offset, *bytes)
@@ -117,7 +121,7 @@ fn finish(file: &File, request: Request, result: io::Result<()>) -> Result<Bytes
     };
     match (result, request) {
         (Err(error), _) => Err(file.error(operation, at, error)),
-        (Ok(()), Request::Read { buffer, .. }) => Ok(buffer.freeze()),
+        (Ok(()), FileRequest::Read { buffer, .. }) => Ok(buffer.freeze()),
         (Ok(()), _) => Ok(Bytes::new()),
     }
 }

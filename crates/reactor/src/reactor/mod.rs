@@ -73,7 +73,7 @@ impl Reactor {
         let waker = config.waker.clone().map_or_else(Waker::new, Ok)?;
         let signals = config.signals.then(signal::open_signalfd).transpose()?;
         let mut reactor = Reactor {
-            backend: Backend::new(&config)?,
+            backend: Backend::new(&config, &waker)?,
             pool: Arc::default(),
             connections: Slab::default(),
             listeners: Slab::default(),

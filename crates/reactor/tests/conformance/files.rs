@@ -49,6 +49,22 @@ fn done(harness: &mut Harness, wanted: u64) -> Result<Bytes, (FileOperation, std
 }
 
 #[test]
+fn a_file_operation_that_ends_wakes_a_reactor_that_sleeps() {
+    on_both(|config| {
+        let file = TempFile::new("wakes");
+        let mut harness = Harness::new(config);
+        let id = open(&mut harness.reactor, &file);
+        for token in 0..100 {
+            harness.reactor.sync(id, token);
+            while !harness.events.iter().any(|event| matches!(event, Event::FileDone { .. })) {
+                harness.reactor.poll(None, &mut harness.events).unwrap();
+            }
+            harness.events.clear();
+        }
+    });
+}
+
+#[test]
 fn reads_what_was_written_and_zeros_after_a_discard() {
     on_both(|config| {
         let file = TempFile::new("write");
