@@ -24,6 +24,8 @@ mod memory;
 mod reactor;
 mod signal;
 mod slab;
+mod sleep;
+mod sync;
 mod thread;
 mod timers;
 mod wake;

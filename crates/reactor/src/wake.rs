@@ -4,20 +4,15 @@
 use std::{
     io,
     os::fd::{AsRawFd, OwnedFd, RawFd},
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::Arc,
 };
 
 use rustix::event::{EventfdFlags, eventfd};
 
-const AWAKE: u8 = 0;
-const SLEEPING: u8 = 1;
-const NOTIFIED: u8 = 2;
+use crate::sleep::Sleep;
 
 struct Shared {
-    state: AtomicU8,
+    sleep: Sleep,
     eventfd: OwnedFd,
 }
 
@@ -33,34 +28,32 @@ impl Waker {
     pub fn new() -> io::Result<Waker> {
         // Blocking on purpose: io_uring answers a read of a non-blocking descriptor with EAGAIN.
         let eventfd = eventfd(0, EventfdFlags::CLOEXEC)?;
-        Ok(Waker { shared: Arc::new(Shared { state: AtomicU8::new(AWAKE), eventfd }) })
+        Ok(Waker { shared: Arc::new(Shared { sleep: Sleep::new(), eventfd }) })
     }
 
     /// Makes the reactor return [`Event::Woken`](crate::Event::Woken) from its current or its next
     /// poll. Several calls before that give one event. What the caller wrote before is visible then.
     pub fn wake(&self) {
-        if self.shared.state.swap(NOTIFIED, Ordering::SeqCst) != SLEEPING {
-            return;
-        }
-        if let Err(error) = rustix::io::write(&self.shared.eventfd, &1u64.to_ne_bytes()) {
+        if self.shared.sleep.wake()
+            && let Err(error) = rustix::io::write(&self.shared.eventfd, &1u64.to_ne_bytes())
+        {
             tracing::error!(%error, "cannot write the eventfd of a sleeping reactor");
         }
     }
 
     /// Announces sleep; false when a wake-up is pending and sleep must not begin.
     pub(crate) fn prepare_sleep(&self) -> bool {
-        let state = &self.shared.state;
-        state.compare_exchange(AWAKE, SLEEPING, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+        self.shared.sleep.prepare()
     }
 
     /// True when a wake-up is pending.
     pub(crate) fn is_notified(&self) -> bool {
-        self.shared.state.load(Ordering::SeqCst) == NOTIFIED
+        self.shared.sleep.is_notified()
     }
 
     /// Ends sleep, takes the pending wake-up and tells whether there was one.
     pub(crate) fn take(&self) -> bool {
-        self.shared.state.swap(AWAKE, Ordering::SeqCst) == NOTIFIED
+        self.shared.sleep.take()
     }
 
     pub(crate) fn raw_fd(&self) -> RawFd {
