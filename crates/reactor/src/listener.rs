@@ -73,7 +73,7 @@ impl Listener {
 #[derive(Debug)]
 pub struct Socket(pub(crate) OwnedFd);
 
-/// A TCP socket; epoll needs it not to block, io_uring needs the opposite.
+/// A TCP socket. Epoll needs it not to block. To io_uring it is the same: it waits unless a request has MSG_DONTWAIT.
 pub(crate) fn socket(address: SocketAddr, kind: BackendKind) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let mut flags = SocketFlags::CLOEXEC;

@@ -26,7 +26,7 @@ pub struct Waker {
 impl Waker {
     /// A waker for one reactor. Fails when the process has no file descriptor left.
     pub fn new() -> io::Result<Waker> {
-        // Blocking on purpose: io_uring answers a read of a non-blocking descriptor with EAGAIN.
+        // One that does not block would do as well: io_uring waits for either, and epoll's reads ask what is there.
         let eventfd = eventfd(0, EventfdFlags::CLOEXEC)?;
         Ok(Waker { shared: Arc::new(Shared { sleep: Sleep::new(), eventfd }) })
     }

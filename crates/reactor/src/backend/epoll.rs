@@ -250,7 +250,7 @@ fn run(owner: Owner, request: &mut Request, scratch: &mut [MaybeUninit<u8>]) -> 
         Request::ReadSmall { fd, buffer, bytes } => {
             let mut poll =
                 [rustix::event::PollFd::from_borrowed_fd(borrow(*fd), rustix::event::PollFlags::IN)];
-            // The descriptor blocks, for io_uring's sake: read only what is there.
+            // The descriptor blocks: read only what is there.
             match rustix::event::poll(&mut poll, Some(&Timespec::default())) {
                 Ok(0) => Outcome::Blocked,
                 Ok(_) => step(rustix::io::read(borrow(*fd), &mut buffer[..*bytes as usize])),
