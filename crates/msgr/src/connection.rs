@@ -182,6 +182,8 @@ pub struct Connection {
     pub(crate) seen_as: EntityAddr,
     /// Of a lossless session.
     pub(crate) cookie: Option<u64>,
+    /// The peer has been told that a session is not known.
+    pub(crate) was_reset: bool,
     pub(crate) in_seq: u64,
     pub(crate) out_seq: u64,
     /// Messages received and not acknowledged, and their bytes.
@@ -211,6 +213,7 @@ impl Connection {
             peer_type,
             seen_as: EntityAddr::default(),
             cookie: None,
+            was_reset: false,
             in_seq: 0,
             out_seq: 0,
             unacked_count: 0,

@@ -405,7 +405,7 @@ impl Connection {
         let missing = FEATURES_REQUIRED & !ident.features_supported;
         if missing != 0 {
             self.control(Tag::IDENT_MISSING_FEATURES, &missing.to_le_bytes(), out);
-            return Ok(());
+            return Err(CloseReason::Features(missing));
         }
         let features = FEATURES_SUPPORTED & ident.features_supported;
         // Sessions of daemons outlive their connections; a client that asks for one is told no.
@@ -452,6 +452,11 @@ impl Connection {
         let asked: SessionReconnect = payload(frame)?;
         let known = (self.peer_type == EntityType::OSD).then(|| ctx.sessions.resume(asked.client_cookie));
         let Some(last) = known.flatten() else {
+            // The peer may begin a new session over the same connection. One that asks again and again, and reads none
+            // of the answers, would have them fill the memory.
+            if std::mem::replace(&mut self.was_reset, true) {
+                return Err(CloseReason::Protocol(frame.tag.0));
+            }
             self.control(Tag::SESSION_RESET, &[1], out);
             return Ok(());
         };

@@ -4,7 +4,7 @@ use codec::{Encode, Features};
 
 use super::*;
 use crate::{
-    control::{AuthRequest, ClientIdent, Hello, ServerIdent},
+    control::{AuthRequest, ClientIdent, Hello, ServerIdent, SessionReconnect},
     frame::FrameWriter,
 };
 
@@ -115,13 +115,40 @@ fn a_client_does_not_speak_for_the_server() {
 }
 
 #[test]
-fn features_that_are_missing_are_named() {
+fn who_lacks_features_is_told_which_and_closed() {
     let mut pair = authenticated("client.x", EntityType::CLIENT).unwrap();
     pair.wires = Default::default();
     let old = ClientIdent { features_supported: 0, ..ident(server_addr()) };
-    feed(&mut pair, frame(Tag::CLIENT_IDENT, &old)).unwrap();
-    assert_eq!(pair.wires[0], frame(Tag::IDENT_MISSING_FEATURES, &crate::connection::FEATURES_REQUIRED));
+    let missing = crate::connection::FEATURES_REQUIRED;
+    // Asked again and again, the answers would fill the memory if the peer read none.
+    assert_eq!(feed(&mut pair, frame(Tag::CLIENT_IDENT, &old)), Err(CloseReason::Features(missing)));
+    assert_eq!(pair.wires[0], frame(Tag::IDENT_MISSING_FEATURES, &missing));
     assert!(established(&mut pair).is_none() && !pair.ends[1].is_ready());
+}
+
+/// A request for a session that nobody knows.
+fn unknown_session() -> Vec<u8> {
+    let addrs = EntityAddrVec::default();
+    let (client_cookie, server_cookie, global_seq, connect_seq, msg_seq) = (5, 5, 1, 1, 0);
+    let asked = SessionReconnect { addrs, client_cookie, server_cookie, global_seq, connect_seq, msg_seq };
+    frame(Tag::SESSION_RECONNECT, &asked)
+}
+
+#[test]
+fn who_asks_for_an_unknown_session_may_begin_another_but_not_ask_again() {
+    for asks_again in [false, true] {
+        let mut pair = authenticated("client.x", EntityType::CLIENT).unwrap();
+        pair.wires = Default::default();
+        feed(&mut pair, unknown_session()).unwrap();
+        assert_eq!(pair.wires[0], frame(Tag::SESSION_RESET, &1u8));
+        if asks_again {
+            let refused = Err(CloseReason::Protocol(Tag::SESSION_RECONNECT.0));
+            assert_eq!(feed(&mut pair, unknown_session()), refused);
+        } else {
+            feed(&mut pair, frame(Tag::CLIENT_IDENT, &ident(server_addr()))).unwrap();
+        }
+        assert_eq!(established(&mut pair).is_none(), asks_again);
+    }
 }
 
 #[test]
