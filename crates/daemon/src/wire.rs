@@ -63,6 +63,10 @@ impl Wire for OnReactor<'_> {
     fn close_when_sent(&mut self, conn: reactor::ConnId) {
         self.0.close_when_sent(conn);
     }
+
+    fn is_gone(&self, conn: reactor::ConnId) -> bool {
+        self.0.is_gone(conn)
+    }
 }
 
 /// The peer at the other end of a connection of the monitor or of its manager's part.

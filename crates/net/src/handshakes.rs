@@ -1,12 +1,13 @@
-//! The handshakes under way with peers that dialed us, and how many there may be.
+//! The handshakes under way with peers that dialed us, and how many there may be. A peer that was refused counts until
+//! nothing is left of its connection.
 
 use std::collections::BTreeMap;
 
 /// Handshakes of unknown peers under way at a time. An honest one takes milliseconds, so thousands of
 /// clients can come at once; each may hold a descriptor and half a MiB of what was said.
-const HANDSHAKES_MAX: usize = 512;
+pub(crate) const HANDSHAKES_MAX: usize = 512;
 
-/// The handshakes under way with peers that dialed us.
+/// The handshakes under way with peers that dialed us, and refused peers.
 #[derive(Debug)]
 pub(crate) struct Handshakes<C> {
     /// By number of the connection, which is the order in which they came.
@@ -27,6 +28,16 @@ impl<C: Copy> Handshakes<C> {
             .then(|| self.by_id.pop_first())
             .flatten()
             .map(|(_, oldest)| oldest)
+    }
+
+    /// A peer was refused, and its connection is closed once it has been told why. Until then it holds its place.
+    pub(crate) fn refuse(&mut self, id: u64, conn: C) {
+        self.by_id.insert(id, conn);
+    }
+
+    /// Several times a second: gives up the places of connections that are gone.
+    pub(crate) fn free(&mut self, is_gone: impl Fn(C) -> bool) {
+        self.by_id.retain(|_, conn| !is_gone(*conn));
     }
 
     /// It is over, or its connection is gone.

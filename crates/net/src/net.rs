@@ -353,14 +353,19 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
                 // The secret that a ticket is sealed with may be gone before the ticket expires.
                 self.wants_tickets |= is_refusal && matches!(purpose, Purpose::Osd(_) | Purpose::Outbound);
             }
-            if matches!(reason, CloseReason::Auth(_) | CloseReason::Features(_)) {
+            let is_told = matches!(reason, CloseReason::Auth(_) | CloseReason::Features(_));
+            if is_told {
                 // What was said last may tell the peer why.
                 wire.close_when_sent(conn);
             } else {
                 // Answers that wait are counted no more: a peer must not be able to leave them behind.
                 wire.close(conn);
             }
+            let link = self.links.get(&conn).filter(|link| link.purpose == Purpose::Inbound);
+            let stranger = link.filter(|_| is_told).map(|link| link.id);
             self.drop_link(conn, wire, out);
+            // The peer may take its time, and must not have more of such connections for that.
+            stranger.into_iter().for_each(|id| self.handshakes.refuse(id, conn));
         } else {
             let queued = wire.queued_bytes(conn);
             if queued > QUEUED_BYTES_HIGH {

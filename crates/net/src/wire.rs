@@ -37,11 +37,14 @@ pub trait Wire {
     /// Stops taking bytes from the peer, or goes on.
     fn pause_receive(&mut self, conn: Self::Conn, pause: bool);
 
-    /// Ends a connection at once; no event of it follows.
+    /// Ends a connection at once, even one that is being closed already; no event of it follows.
     fn close(&mut self, conn: Self::Conn);
 
     /// Ends a connection when what is queued is sent; no event of it follows.
     fn close_when_sent(&mut self, conn: Self::Conn);
+
+    /// True once a connection takes nothing any more. One that was closed may still wait for its peer.
+    fn is_gone(&self, conn: Self::Conn) -> bool;
 }
 
 /// What a wire reports.

@@ -377,4 +377,8 @@ impl Wire for SimWire<'_> {
     fn close_when_sent(&mut self, conn: EndId) {
         self.network.close(conn, self.schedule);
     }
+
+    fn is_gone(&self, conn: EndId) -> bool {
+        !self.network.ends.contains_key(&conn)
+    }
 }

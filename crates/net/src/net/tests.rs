@@ -11,6 +11,7 @@ use types::EntityAddr;
 
 use self::pair::{DIALED, End, Pair, config, ping};
 use super::{pressure::QUEUED_BYTES_MAX, *};
+use crate::handshakes::HANDSHAKES_MAX;
 
 /// An OSD to which a message had to be dropped is given up until the map says something new of it, so that no request
 /// waits for an answer that cannot come.
@@ -97,6 +98,25 @@ fn a_stranger_that_is_told_nothing_is_closed_at_once() {
     let noise = Bytes::from_static(b"GET / HTTP/1.1\r\nHost: example\r\n\r\n");
     pair.event(1, WireEvent::Received(1, noise, Vec::new()));
     assert_eq!((&pair.ends[1].closed[..], &pair.ends[1].closed_when_sent[..]), (&[1][..], &[][..]));
+}
+
+#[test]
+fn a_stranger_that_was_refused_counts_until_it_is_gone() {
+    for lingers in [false, true] {
+        let mut pair = Pair::new(EntityType::OSD);
+        pair.let_nobody_in();
+        pair.say();
+        pair.connect();
+        assert_eq!((&pair.ends[1].closed[..], &pair.ends[1].closed_when_sent[..]), (&[1][..], &[1][..]));
+        pair.ends[1].lingering.extend(lingers.then_some(1));
+        pair.nets[1].tick(&mut pair.ends[1], &mut pair.told[1]);
+        for conn in 2..2 + HANDSHAKES_MAX as u32 {
+            pair.event(1, WireEvent::Accepted(conn, "127.0.0.1:50000".parse().unwrap()));
+        }
+        // It is the oldest.
+        let closed = if lingers { &[1, 1][..] } else { &[1] };
+        assert_eq!(pair.ends[1].closed, closed);
+    }
 }
 
 const DIALER: OsdId = OsdId(1);

@@ -161,12 +161,16 @@ impl Reactor {
         }
     }
 
-    /// Ends a connection at once. What is queued may be lost. No event of it follows, though the
-    /// caller may hold some from its last poll.
+    /// Ends a connection at once, even one that was closed and waits for its peer. What is queued may be lost. No event
+    /// of it follows, though the caller may hold some from its last poll.
     pub fn close(&mut self, conn: ConnId) {
-        if self.open_connection(conn).is_some() {
-            self.release(conn);
-        }
+        self.release(conn);
+    }
+
+    /// True once nothing is left of a connection: one that is being closed may wait for its peer, without further
+    /// events.
+    pub fn is_gone(&self, conn: ConnId) -> bool {
+        self.connections.get(conn.0).is_none()
     }
 
     /// Ends a connection after all that is queued has been sent; receives no more. Then, or when

@@ -261,6 +261,24 @@ fn close_when_sent_sends_all_first() {
 }
 
 #[test]
+fn a_connection_that_was_closed_and_waits_for_its_peer_can_be_ended() {
+    on_both(|config| {
+        let mut harness = Harness::new(config);
+        let (client, _server) = harness.paused_pair();
+        harness.reactor.close_when_sent(client);
+        assert_eq!(harness.closed(client), "Flushed");
+        assert!(!harness.reactor.is_gone(client));
+        harness.reactor.close(client);
+        // Few turns, which take less time than the peer has by itself.
+        let mut turns = 0..100;
+        while turns.next().is_some() && !harness.reactor.is_gone(client) {
+            harness.reactor.poll(Some(Duration::ZERO), &mut harness.events).unwrap();
+        }
+        assert!(harness.reactor.is_gone(client));
+    });
+}
+
+#[test]
 fn who_never_reads_cannot_keep_a_connection_that_is_to_be_closed() {
     on_both(|config| {
         let mut harness = Harness::new(Config { close_patience: Duration::from_millis(50), ..config });

@@ -42,6 +42,10 @@ impl Wire for Nowhere {
     fn close(&mut self, _: u32) {}
 
     fn close_when_sent(&mut self, _: u32) {}
+
+    fn is_gone(&self, _: u32) -> bool {
+        true
+    }
 }
 
 /// A new store.

@@ -1,6 +1,11 @@
 //! Two daemons, one of which has dialed the other, and the bytes between them.
 
-use std::{collections::VecDeque, mem, net::SocketAddr, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    mem,
+    net::SocketAddr,
+    sync::Arc,
+};
 
 use auth::CryptoKey;
 use messages::{MPing, Pong};
@@ -26,6 +31,8 @@ pub(super) struct End {
     pub(super) closed: Vec<u32>,
     /// Those of them over which what waited was to be sent first.
     pub(super) closed_when_sent: Vec<u32>,
+    /// Those of these whose peers have not taken it yet.
+    pub(super) lingering: BTreeSet<u32>,
 }
 
 impl Default for End {
@@ -39,6 +46,7 @@ impl Default for End {
             is_paused: false,
             closed: Vec::new(),
             closed_when_sent: Vec::new(),
+            lingering: BTreeSet::new(),
         }
     }
 }
@@ -76,6 +84,9 @@ impl Wire for End {
         self.closed.push(conn);
         self.closed_when_sent.push(conn);
     }
+    fn is_gone(&self, conn: u32) -> bool {
+        !self.lingering.contains(&conn)
+    }
 }
 
 /// The first, mostly an OSD, dials; the second is OSD 3, or a monitor.
@@ -111,6 +122,11 @@ impl Pair {
         Pair { nets, ends: Default::default(), authority, told: Default::default(), addrs }
     }
 
+    /// The second one refuses whoever dials it.
+    pub(super) fn let_nobody_in(&mut self) {
+        self.authority = ServiceAuth::new(EntityType::OSD, false);
+    }
+
     /// The first one says something to the second one, which learns it on this connection.
     pub(super) fn talk(&mut self) -> u64 {
         self.say();
@@ -129,7 +145,7 @@ impl Pair {
         assert!(matches!(self.told[0][..], [NetEvent::MonOpened]), "{:?}", self.told[0]);
     }
 
-    fn connect(&mut self) {
+    pub(super) fn connect(&mut self) {
         self.event(1, WireEvent::Accepted(1, "127.0.0.1:50000".parse().unwrap()));
         self.event(0, WireEvent::Connected(1));
         self.run();
