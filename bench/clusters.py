@@ -3,6 +3,7 @@
 Both get the same folder, OSD sizes, pool and replica count, cephx and the crc mode of msgr2. Ceph gets a
 manager as well, which it needs for its statistics, and daemons without debug logs. Clients have the same settings.
 """
+import glob
 import json
 import mmap
 import os
@@ -81,8 +82,8 @@ class Cluster:
             if os.path.exists(self.block_path(osd)):
                 os.remove(self.block_path(osd))
 
-    def run(self, *command):
-        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=300)
+    def run(self, *command, seconds_max=300):
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=seconds_max)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()[-1000:]}")
         return done.stdout
@@ -129,6 +130,16 @@ class Cluster:
                 process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
+        self.kill_what_is_left()
+
+    def kill_what_is_left(self):
+        """Daemons that their parent did not end: they would go on beside what is measured next."""
+        for path in glob.glob(os.path.join(self.folder, "run", "*.pid")):
+            with open(path) as file:
+                pid = file.read().strip()
+            # A daemon that ended may have left its file, and its number to another process.
+            if pid.isdigit() and os.path.basename(os.path.realpath(f"/proc/{pid}/exe")) in self.programs:
+                os.kill(int(pid), signal.SIGKILL)
 
 
 class Loligo(Cluster):
@@ -137,6 +148,7 @@ class Loligo(Cluster):
     def __init__(self, folder, osds, size_gib, binary):
         super().__init__(folder, osds, size_gib)
         self.binary = binary
+        self.programs = [os.path.basename(os.path.realpath(binary))]
 
     def start(self):
         self.start_daemons()
@@ -172,6 +184,7 @@ osd mclock max sequential bandwidth hdd = 1258291200
 
 class Ceph(Cluster):
     name = "Ceph"
+    programs = ["ceph-mon", "ceph-mgr", "ceph-osd"]
 
     def __init__(self, folder, osds, size_gib, root="", media="auto"):
         """`media`: `ssd` for the settings of OSDs on SSDs, `auto` for those that they choose by the disk."""

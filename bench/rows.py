@@ -28,6 +28,8 @@ DISK_ROWS += [(name, rw, block, depth) for name, rw, block, depth in RBD_ROWS if
 CLIENT_ROWS = [row for row in RBD_ROWS if row[1] == "randread"]
 # rw of one run of `loligo bench`
 OWN_ROWS = ["randwrite", "randread"]
+# More than the floor's program has.
+FLOOR_ROWS_MAX = 30
 IMAGE = "matrix"
 EMPTY_IMAGE = "empty"
 # Work that is put off counts: CPU time is read this long after the last request.
@@ -37,6 +39,9 @@ SETTLE_SECONDS = 1.0
 # a row then begins as far from that as it ends, on average, and pays for as much as it writes.
 WARM_UP = "48M"
 WARM_UP_DEPTH = 32
+# What a program may take beside the seconds that it was asked to measure: it connects, writes its files, erases them. One
+# that takes longer hangs.
+BESIDE_SECONDS_MAX = 300
 
 
 class MachineClock:
@@ -101,7 +106,8 @@ def fio(job, env):
     command = ["fio", "--output-format=json", "--randrepeat=0", "--direct=1", "--lat_percentiles=1",
                "--clat_percentiles=0", "--name=row",
                *(f"--{key}={value}" for key, value in job.items())]
-    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    limit = job.get("runtime", 0) + BESIDE_SECONDS_MAX
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=limit)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr[-1000:]}{done.stdout[-1000:]}")
     result = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]
@@ -179,7 +185,8 @@ def own_rows(cluster, binary, rw, seconds, idle_cpus=0.0, block="4K", depths=tup
     is_write = "write" in rw
     out = cluster.run(binary, "bench", "--json", "--rw", rw, "--bs", block, "--depth", ",".join(map(str, depths)),
                       "--objects", "32", "--seconds", str(seconds), "--pool", "rbd",
-                      "--warm-up", warm_up_bytes if is_write else "0")
+                      "--warm-up", warm_up_bytes if is_write else "0",
+                      seconds_max=len(depths) * seconds + BESIDE_SECONDS_MAX)
     rounds = {}
     for each in json.loads(out)["rounds"]:
         used, elapsed = each.pop("machine_cpu_sec"), each.pop("machine_sec")
@@ -191,7 +198,8 @@ def own_rows(cluster, binary, rw, seconds, idle_cpus=0.0, block="4K", depths=tup
 
 def floor_rows(folder, binary, seconds):
     """What servers that only pass blocks on and store them take, by name."""
-    done = subprocess.run([binary, folder, str(seconds)], capture_output=True, text=True)
+    limit = FLOOR_ROWS_MAX * seconds + BESIDE_SECONDS_MAX
+    done = subprocess.run([binary, folder, str(seconds)], capture_output=True, text=True, timeout=limit)
     if done.returncode:
         raise RuntimeError(f"{binary}: {done.stderr.strip()[-1000:]}")
     return {row.pop("row"): row for row in map(json.loads, done.stdout.splitlines())}
