@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use store::DeviceRole;
 use types::EntityName;
 
-use crate::ceph_conf::CephConf;
+use crate::{ceph_conf::CephConf, durable};
 
 /// The paths of one OSD's devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +161,8 @@ impl Links {
                     fs::remove_file(&new)?;
                 }
                 std::os::unix::fs::symlink(&device, &new)?;
-                fs::rename(&new, &place)
+                fs::rename(&new, &place)?;
+                durable::sync_names(durable::folder_of(&place))
             };
             link().with_context(|| place.display().to_string())?;
         }

@@ -12,6 +12,7 @@ mod clock;
 mod device;
 mod device_paths;
 mod device_share;
+mod durable;
 mod embedded_ledger;
 mod exec_child;
 mod file_space;

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     io::Write,
     path::{Path, PathBuf},
 };
@@ -18,12 +17,16 @@ use crate::{
     ceph_conf::CephConf,
     clock,
     device_paths::DevicePaths,
+    durable,
     embedded_ledger::EmbeddedLedger,
     file_space::shortage,
     new_stores::{NewStores, Wanted},
     private,
     undo::Undo,
 };
+
+/// Of ceph.conf, which every client reads; what is left of it is the umask's.
+const CONF_MODE: u32 = 0o666;
 
 /// A folder that holds a part of a cluster.
 #[derive(Debug, Error)]
@@ -82,7 +85,7 @@ impl NewCluster<'_> {
         let mut undo = Undo::default();
         let run = self.dir.join("run");
         [self.dir, &run].into_iter().for_each(|folder| undo.note(folder));
-        fs::create_dir_all(&run).with_context(|| format!("making {}", self.dir.display()))?;
+        durable::make_folders(&run).with_context(|| format!("making {}", self.dir.display()))?;
         let dir = &self.dir.canonicalize()?;
         check_path(dir)?;
         for device in [self.devices, self.journal_devices, self.index_devices].concat() {
@@ -119,7 +122,8 @@ impl NewCluster<'_> {
         // Last: a folder with a ceph.conf is a whole cluster.
         let conf_path = dir.join("ceph.conf");
         undo.note(&conf_path);
-        fs::write(&conf_path, conf_text).with_context(|| conf_path.display().to_string())?;
+        let written = durable::write(&conf_path, conf_text.as_bytes(), CONF_MODE);
+        written.with_context(|| conf_path.display().to_string())?;
         undo.keep();
         Ok(())
     }

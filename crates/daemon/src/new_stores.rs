@@ -1,7 +1,5 @@
 //! Making the stores of new OSDs. All devices are opened, locked and looked at before anything is written to one.
 
-use std::fs;
-
 use anyhow::{Context, Result, bail};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use reactor::Reactor;
@@ -14,6 +12,7 @@ use crate::{
     clock,
     device::{Access, Device},
     device_paths::{DevicePaths, is_no_place_for_files},
+    durable,
     private,
     signatures::Contents,
     undo::Undo,
@@ -80,7 +79,7 @@ impl NewStores {
             undo.note(path);
         }
         if let Some(folder) = paths.main.parent().filter(|folder| !is_no_place_for_files(folder)) {
-            fs::create_dir_all(folder)?;
+            durable::make_folders(folder).with_context(|| format!("making {}", folder.display()))?;
         }
         let mut device = Device::open(&mut self.reactor, &paths, Access::Create(device_bytes))?;
         if !device.has_room_for(identity) {

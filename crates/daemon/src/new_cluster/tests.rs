@@ -1,4 +1,4 @@
-use std::os::unix::fs::PermissionsExt;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use reactor::Reactor;
 use store::Label;
