@@ -1,14 +1,16 @@
 //! `loligo up`: a whole cluster on this machine, in one process or in several.
 
+mod daemons;
+
 use std::{
     fs,
     io::{IsTerminal, Write},
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus},
     time::Duration,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use daemons::{Daemons, Start};
 use reactor::{Event, Reactor};
 use store::DeviceRole;
 use types::{EntityName, EntityType, KeyType};
@@ -17,11 +19,8 @@ use crate::{
     ceph_conf::CephConf,
     device::{Access, Device},
     device_paths::DevicePaths,
-    mon_daemon,
     new_cluster::NewCluster,
     new_stores::reactors_for,
-    osd_daemon,
-    stop::Stop,
 };
 
 /// Arguments of `loligo up`.
@@ -69,11 +68,6 @@ pub fn parse_cpus(text: &str) -> Result<Vec<usize>> {
     Ok(out)
 }
 
-enum Daemon {
-    Process(Child),
-    Thread(Stop, std::thread::JoinHandle<Result<()>>),
-}
-
 /// Runs the cluster until Ctrl-C.
 pub fn up(options: &UpOptions) -> Result<()> {
     let conf = options.data.join("ceph.conf");
@@ -109,24 +103,19 @@ pub fn up(options: &UpOptions) -> Result<()> {
     let conf = conf.canonicalize()?;
     let osds = existing_osds(&options.data)?;
     reactor::block_signals()?;
-    let mut daemons = vec![("mon.a".to_owned(), start("mon", "a", &conf, Vec::new(), options.is_separate)?)];
-    for (index, id) in osds.iter().enumerate() {
+    let mut starts = vec![Start { kind: "mon", id: "a".to_owned(), cpus: Vec::new() }];
+    starts.extend(osds.iter().enumerate().map(|(index, id)| {
         // Each begins at another CPU.
         let mut cpus = cpus.clone();
         let first = index * cpus.len() / osds.len();
         cpus.rotate_left(first);
-        daemons.push((format!("osd.{id}"), start("osd", id, &conf, cpus, options.is_separate)?));
-    }
-    let outcome = wait_for_signal(&options.data, &mut daemons);
-    // OSDs first: they tell the monitor that they go.
-    let mut result = outcome;
-    for (name, daemon) in daemons.into_iter().rev() {
-        if let Err(error) = end(daemon) {
-            tracing::error!(%error, "{name} did not stop in order");
-            result = result.and(Err(error));
-        }
-    }
-    result
+        Start { kind: "osd", id: id.clone(), cpus }
+    }));
+    daemons::run(
+        starts,
+        |start| start.daemon(&conf, options.is_separate),
+        |daemons| wait_for_signal(&options.data, daemons),
+    )
 }
 
 /// What was asked for and is otherwise in the cluster that is there: options are for the making of one.
@@ -200,34 +189,8 @@ fn existing_osds(data: &Path) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-fn start(kind: &str, id: &str, conf: &Path, cpus: Vec<usize>, is_separate: bool) -> Result<Daemon> {
-    if is_separate {
-        use std::os::unix::process::CommandExt;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args([kind, "--id", id, "--conf"]).arg(conf);
-        if !cpus.is_empty() {
-            let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
-            command.args(["--cpus", &list.join(",")]);
-        }
-        // A group of its own: Ctrl-C reaches this process, which stops the others in order.
-        command.process_group(0);
-        return Ok(Daemon::Process(command.spawn().with_context(|| format!("starting {kind}.{id}"))?));
-    }
-    let stop = Stop::new()?;
-    let (id, conf, own, is_mon) = (id.to_owned(), conf.to_owned(), stop.clone(), kind == "mon");
-    let cpu = cpus.first().copied();
-    let handle = reactor::spawn(&format!("{kind}.{id}"), cpu, move || {
-        if is_mon {
-            mon_daemon::serve(&id, &conf, &own, false)
-        } else {
-            osd_daemon::serve(&id, &conf, &own, false, &cpus)
-        }
-    })?;
-    Ok(Daemon::Thread(stop, handle))
-}
-
 /// Shows the cluster's state until Ctrl-C, or until a daemon ends that the cluster cannot do without.
-fn wait_for_signal(data: &Path, daemons: &mut Vec<(String, Daemon)>) -> Result<()> {
+fn wait_for_signal(data: &Path, daemons: &mut Daemons) -> Result<()> {
     let mut reactor = Reactor::new(reactor::Config { signals: true, ..Default::default() })?;
     let mut events = Vec::new();
     let mut status = StatusLine::default();
@@ -236,15 +199,7 @@ fn wait_for_signal(data: &Path, daemons: &mut Vec<(String, Daemon)>) -> Result<(
         if events.drain(..).any(|event| matches!(event, Event::Signal(_))) {
             return Ok(());
         }
-        let is_finished = |(_, daemon): &mut (String, Daemon)| daemon.is_finished();
-        for (name, stopped) in daemons.extract_if(.., is_finished) {
-            let is_needed = name.starts_with("mon.") || matches!(stopped, Daemon::Thread(..));
-            match end(stopped).with_context(|| format!("{name} ended: its log says why")) {
-                Err(error) if is_needed => return Err(error),
-                Err(error) => tracing::error!("{error:#}"),
-                Ok(()) => {}
-            }
-        }
+        daemons.take_finished()?;
         // The reader of the output may be gone: the cluster goes on.
         let _ = status.show(&fs::read_to_string(data.join("mon.a/status")).unwrap_or_default());
     }
@@ -282,60 +237,9 @@ impl StatusLine {
     }
 }
 
-impl Daemon {
-    /// A process may be stopped or killed, and started again by hand: one that failed has ended. A thread ends on an
-    /// operator's order alone, or as it failed.
-    fn is_finished(&mut self) -> bool {
-        match self {
-            Daemon::Process(child) => child.try_wait().is_ok_and(|status| status.is_some_and(has_failed)),
-            Daemon::Thread(_, handle) => handle.is_finished(),
-        }
-    }
-}
-
-/// True for a process that ended by itself with an error, not by a signal.
-fn has_failed(status: ExitStatus) -> bool {
-    status.code().is_some_and(|code| code != 0)
-}
-
-fn end(daemon: Daemon) -> Result<()> {
-    match daemon {
-        Daemon::Process(mut child) => {
-            if child.try_wait()?.is_none()
-                && let Err(error) = reactor::terminate(&child)
-            {
-                tracing::warn!(%error, "a daemon cannot be asked to stop, and is waited for all the same");
-            }
-            // One that was killed by hand is no error of this process.
-            match child.wait()? {
-                status if has_failed(status) => bail!("{status}"),
-                _ => Ok(()),
-            }
-        }
-        Daemon::Thread(stop, handle) => {
-            stop.ask();
-            handle.join().map_err(|_| anyhow::anyhow!("its thread panicked"))?
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn ended(script: &str) -> Daemon {
-        let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
-        child.wait().unwrap();
-        Daemon::Process(child)
-    }
-
-    #[test]
-    fn a_process_has_ended_when_it_failed_but_not_when_it_was_stopped_or_killed() {
-        let found = ["exit 1", "exit 0", "kill -KILL $$"].map(|script| ended(script).is_finished());
-        assert_eq!(found, [true, false, false]);
-        assert!(end(ended("exit 1")).is_err());
-        assert!(end(ended("kill -KILL $$")).is_ok());
-    }
 
     #[test]
     fn options_that_differ_from_the_cluster_that_is_there_are_told() {
