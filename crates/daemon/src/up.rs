@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use daemons::{Daemons, Start};
 use reactor::{Event, Reactor};
 use store::DeviceRole;
@@ -57,13 +57,23 @@ const PORT_DEFAULT: u16 = 3300;
 
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The last CPU that can be named: a thread is pinned by a mask of so many bits.
+const CPU_MAX: usize = 1023;
+
 /// Reads `0-3,8`; the order is kept.
 pub fn parse_cpus(text: &str) -> Result<Vec<usize>> {
     let mut out = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let read = |t: &str| t.trim().parse::<usize>().with_context(|| format!("--cpus: {t} is not a CPU"));
-        out.extend(read(first)?..=read(last)?);
+        let (first, last) = (read(first)?, read(last)?);
+        if last > CPU_MAX {
+            bail!("--cpus: {part}: the last CPU that can be named is {CPU_MAX}");
+        }
+        if first > last {
+            bail!("--cpus: {part} ends before it begins");
+        }
+        out.extend(first..=last);
     }
     Ok(out)
 }
@@ -277,6 +287,9 @@ mod tests {
     #[test]
     fn cpu_lists() {
         assert_eq!(parse_cpus("0-2,8").unwrap(), [0, 1, 2, 8]);
-        assert!(parse_cpus("x").is_err());
+        let refused = |text: &str| parse_cpus(text).unwrap_err().to_string();
+        assert!(refused("x").contains("x is not a CPU"));
+        assert!(refused("0,5-3").contains("5-3 ends before it begins"));
+        assert!(refused("0-18446744073709551615").contains("the last CPU that can be named is 1023"));
     }
 }
