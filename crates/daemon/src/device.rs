@@ -1,6 +1,12 @@
 //! A store's device commands on files or block devices.
 
-use std::{io::ErrorKind, ops::Range, path::Path, thread, time::Duration};
+use std::{
+    io::ErrorKind,
+    ops::Range,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -18,6 +24,7 @@ use crate::{
     clock,
     device_paths::{DevicePaths, Found, is_no_place_for_files, look_at},
     device_share::{DeviceShare, region_bytes},
+    private,
     signatures::{self, Contents, HEAD_BYTES},
     split_commands::{SplitCommands, take_front},
 };
@@ -81,8 +88,6 @@ pub(crate) enum Access {
     Exclusive,
     /// Exclusive, where the OSD is expected not to run: one that does is not waited for.
     Offline,
-    /// Exclusive, for a new store: a file of so many bytes is made if there is none.
-    Create(u64),
     /// Besides other shards of the same process, after [`Device::share_lock`]. Each shard's open file has a lock of its
     /// own, as each may have commands in flight when the process is killed. The claim is the first shard's alone, as
     /// the kernel would refuse a second one.
@@ -109,22 +114,40 @@ impl Device {
     /// Opens the whole of all for O_DIRECT.
     pub(crate) fn open(reactor: &mut Reactor, paths: &DevicePaths, access: Access) -> Result<Device> {
         let mut parts = Vec::new();
-        let makes_files = matches!(access, Access::Create(_));
-        let claim = !matches!(access, Access::Shared);
         for (role, path) in paths.all() {
-            let is_there = is_there(path, makes_files).with_context(|| path.display().to_string())?;
-            let (size, lock, attempts) = match access {
-                Access::Exclusive => (None, Lock::Exclusive, LOCK_ATTEMPTS),
-                Access::Offline => (None, Lock::Exclusive, LOCK_ATTEMPTS_OFFLINE),
-                Access::Create(_) if is_there => (None, Lock::Exclusive, LOCK_ATTEMPTS_OFFLINE),
-                Access::Create(main) => (Some(file_bytes(role, main)), Lock::Exclusive, LOCK_ATTEMPTS),
-                Access::Shared => (None, Lock::Shared, 1),
+            refuse_missing(path).with_context(|| path.display().to_string())?;
+            let (lock, attempts) = match access {
+                Access::Exclusive => (Lock::Exclusive, LOCK_ATTEMPTS),
+                Access::Offline => (Lock::Exclusive, LOCK_ATTEMPTS_OFFLINE),
+                Access::Shared => (Lock::Shared, 1),
             };
-            let options = OpenOptions { direct: true, create: size.is_some(), claim, size, lock };
-            let file = open_when_unlocked(reactor, path, options, attempts)?;
-            let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
-            let is_block_device = reactor.is_block_device(file);
-            parts.push(Part { role, file, share: DeviceShare::whole(bytes), is_block_device });
+            let claim = !matches!(access, Access::Shared);
+            let options = OpenOptions { direct: true, claim, size: None, lock };
+            parts.push(open_part(reactor, role, path, options, attempts)?);
+        }
+        Ok(Device { parts, split_commands: SplitCommands::new() })
+    }
+
+    /// Opens the whole of all as [`Access::Offline`] does, for a new store. Where there is nothing a file is made, the
+    /// main one with so many bytes, and `made` is told its path.
+    pub(crate) fn create(
+        reactor: &mut Reactor,
+        paths: &DevicePaths,
+        main_bytes: u64,
+        made: &mut dyn FnMut(&Path) -> Result<()>,
+    ) -> Result<Device> {
+        let mut parts = Vec::new();
+        for (role, path) in paths.all() {
+            let new = place_for_file(path).with_context(|| path.display().to_string())?;
+            if let Some(new) = &new {
+                if !private::make_file(new)? {
+                    bail!("{} was made by another process just now", new.display());
+                }
+                made(new)?;
+            }
+            let size = new.map(|_| file_bytes(role, main_bytes));
+            let options = OpenOptions { direct: true, claim: true, size, lock: Lock::Exclusive };
+            parts.push(open_part(reactor, role, path, options, LOCK_ATTEMPTS_OFFLINE)?);
         }
         Ok(Device { parts, split_commands: SplitCommands::new() })
     }
@@ -459,16 +482,42 @@ fn new_journal_key() -> JournalKey {
     JournalKey::new(key)
 }
 
-/// False where a file may be made, if `makes_files`. Where a device is missing no file takes its place.
-fn is_there(path: &Path, makes_files: bool) -> Result<bool> {
+/// An error where there is nothing to be opened.
+fn refuse_missing(path: &Path) -> Result<()> {
     match look_at(path)? {
-        Found::Something => Ok(true),
-        Found::LinkTo(target) if !makes_files || is_no_place_for_files(&target) => {
-            bail!("the device is gone: this is a link to {}, which does not exist", target.display())
-        }
-        Found::Nothing if !makes_files || is_no_place_for_files(path) => bail!("this does not exist"),
-        Found::LinkTo(_) | Found::Nothing => Ok(false),
+        Found::Something => Ok(()),
+        Found::LinkTo(target) => bail!("{}", gone(&target)),
+        Found::Nothing => bail!("this does not exist"),
     }
+}
+
+/// Where a file is to be made because there is nothing; none where there is something. Where a device is missing no
+/// file takes its place.
+fn place_for_file(path: &Path) -> Result<Option<PathBuf>> {
+    match look_at(path)? {
+        Found::Something => Ok(None),
+        Found::LinkTo(target) if is_no_place_for_files(&target) => bail!("{}", gone(&target)),
+        Found::Nothing if is_no_place_for_files(path) => bail!("this does not exist"),
+        Found::LinkTo(target) => Ok(Some(target)),
+        Found::Nothing => Ok(Some(path.to_owned())),
+    }
+}
+
+fn gone(target: &Path) -> String {
+    format!("the device is gone: this is a link to {}, which does not exist", target.display())
+}
+
+fn open_part(
+    reactor: &mut Reactor,
+    role: DeviceRole,
+    path: &Path,
+    options: OpenOptions,
+    attempts: u32,
+) -> Result<Part> {
+    let file = open_when_unlocked(reactor, path, options, attempts)?;
+    let bytes = reactor.size(file).with_context(|| path.display().to_string())?;
+    let is_block_device = reactor.is_block_device(file);
+    Ok(Part { role, file, share: DeviceShare::whole(bytes), is_block_device })
 }
 
 /// Opens and locks `path`; waits for a process that is just ending.
@@ -612,7 +661,7 @@ mod tests {
         let paths = DevicePaths { main, journal, index: None };
         let (mut control, mut shard, mut later) = (reactor(), reactor(), reactor());
         let mut opened_later = || Device::open(&mut later, &paths, Access::Offline).map(drop);
-        let device = Device::open(&mut control, &paths, Access::Create(64 << 20)).unwrap();
+        let device = Device::create(&mut control, &paths, 64 << 20, &mut |_| Ok(())).unwrap();
         opened_later().unwrap_err();
         Device::open(&mut shard, &paths, Access::Shared)
             .map(drop)
@@ -640,8 +689,10 @@ mod tests {
         let device = Device::open(&mut control, &own, Access::Exclusive).unwrap();
         device.share_lock(&mut control).unwrap();
         Device::open(&mut shard, &own, Access::Shared).unwrap();
-        for access in [Access::Offline, Access::Create(64 << 20)] {
-            let Err(error) = Device::open(&mut later, &other, access) else { panic!("it is in use") };
+        let opened = Device::open(&mut later, &other, Access::Offline);
+        let made = Device::create(&mut later, &other, 64 << 20, &mut |_| Ok(()));
+        for result in [opened, made] {
+            let Err(error) = result else { panic!("it is in use") };
             assert!(error.to_string().ends_with("or part of a RAID or volume group"), "{error:#}");
         }
         drop((control, shard));

@@ -16,9 +16,11 @@ use types::{EntityAddrVec, EntityName, EntityType, KeyType, Uuid};
 use crate::{
     ceph_conf::CephConf,
     clock,
+    device::GoOn,
     device_paths::{DevicePaths, Links, NamedDevices},
     embedded_ledger::EmbeddedLedger,
     file_space::shortage,
+    interrupt::Interrupt,
     new_cluster::operator_caps,
     new_stores::{NewStores, Wanted, reactors_for},
     private,
@@ -51,20 +53,26 @@ pub struct MkfsOptions {
     pub key_type: KeyType,
 }
 
-/// Makes it.
+/// Makes it. A signal ends this between two steps.
 pub fn mkfs(options: &MkfsOptions) -> Result<()> {
+    let interrupt = Interrupt::new()?;
+    make(options, &|| interrupt.check())
+}
+
+/// The same; `go_on` is asked between two steps.
+pub(crate) fn make(options: &MkfsOptions, go_on: GoOn<'_>) -> Result<()> {
     let conf = CephConf::read(&options.conf)?;
     if options.kind == "osd" {
-        return mkfs_osd(&conf, options);
+        return mkfs_osd(&conf, options, go_on);
     }
     let NamedDevices { main, journal, index } = &options.devices;
     if main.is_some() || journal.is_some() || index.is_some() || options.uuid.is_some() {
         bail!("a monitor has neither devices nor a uuid");
     }
-    mkfs_mon(&conf, &options.id, options.key_type)
+    mkfs_mon(&conf, &options.id, options.key_type, go_on)
 }
 
-fn mkfs_osd(conf: &CephConf, options: &MkfsOptions) -> Result<()> {
+fn mkfs_osd(conf: &CephConf, options: &MkfsOptions, go_on: GoOn<'_>) -> Result<()> {
     let cpus = reactor::available_cpus()?.len();
     let reactors = options.reactors.unwrap_or_else(|| reactors_for(cpus, OSDS_ASSUMED));
     let who = EntityName::new(EntityType::OSD, &options.id);
@@ -81,10 +89,12 @@ fn mkfs_osd(conf: &CephConf, options: &MkfsOptions) -> Result<()> {
         bail!("{shortage}, and `--force` makes these all the same");
     }
     let mut undo = Undo::default();
-    let mut stores = NewStores::new(options.is_forced)?;
+    let mut stores = NewStores::new(options.is_forced, Vec::new())?;
     let wanted = Wanted { device_bytes: options.device_bytes, reactors, uuid };
     stores.add(conf, &who, paths, wanted, &mut undo)?;
     let described: Vec<String> = stores.describe().collect();
+    // The last time: what the devices held is gone from here on.
+    go_on()?;
     stores.format()?;
     // Last: an OSD whose devices are refused keeps its links.
     links.make()?;
@@ -93,15 +103,16 @@ fn mkfs_osd(conf: &CephConf, options: &MkfsOptions) -> Result<()> {
     Ok(())
 }
 
-fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
+fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType, go_on: GoOn<'_>) -> Result<()> {
     let who = EntityName::new(EntityType::MON, id);
     // First: without them nothing is made.
     let fsid = conf.fsid(&who)?;
     let addrs = only_monitor(conf, &who)?;
     let data = PathBuf::from(conf.data(&who));
     let mut undo = Undo::default();
-    undo.note(&data);
-    private::make_folder(&data)?;
+    if private::make_folder(&data)? {
+        undo.made(&data)?;
+    }
     let ledger_path = data.join("ledger.redb");
     // One without entries is of an attempt that was cut off.
     if let Some(ledger) = EmbeddedLedger::find(&ledger_path)?
@@ -117,6 +128,8 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
     if let Some((name, key)) = keys.iter().find(|(_, key)| key.kind() < key_type) {
         bail!("the key of {name} is of type {}: it would not be let in", key.kind());
     }
+    // The last time: the rest takes a moment.
+    go_on()?;
     let mut rng = StdRng::from_seed(clock::random_seed());
     let admin = EntityName::new(EntityType::CLIENT, "admin");
     if let Entry::Vacant(slot) = keys.entry(admin.clone()) {
@@ -134,7 +147,9 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType) -> Result<()> {
     let described = format!("mon.{id} of cluster {fsid}: {addrs}");
     let mons = [(id.to_owned(), addrs)].into();
     let params = MkfsParams { fsid, now: clock::wall(), mons, keys, chooseleaf_type, key_type, seed };
-    undo.note(&ledger_path);
+    if private::make_file(&ledger_path)? {
+        undo.made(&ledger_path)?;
+    }
     EmbeddedLedger::open(&ledger_path)?.commit(&mon::mkfs(&params))?;
     undo.keep();
     println!("{described}\n{}", about_keys(key_type));

@@ -10,12 +10,13 @@ use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Keyring, KeyringEntry};
 use mon::{Ledger, MkfsParams};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use thiserror::Error;
 use types::{EntityName, EntityType, KeyType, Uuid};
 
 use crate::{
     ceph_conf::CephConf,
     clock,
+    cluster_folder::refuse_partial_cluster,
+    device::GoOn,
     device_paths::DevicePaths,
     durable,
     embedded_ledger::EmbeddedLedger,
@@ -23,22 +24,11 @@ use crate::{
     new_stores::{NewStores, Wanted},
     private,
     undo::Undo,
+    unfinished::Unfinished,
 };
 
 /// Of ceph.conf, which every client reads; what is left of it is the umask's.
 const CONF_MODE: u32 = 0o666;
-
-/// A folder that holds a part of a cluster.
-#[derive(Debug, Error)]
-#[error(
-    "{dir} has no ceph.conf, but {found} of a cluster: put its ceph.conf back, or begin in an empty folder",
-    dir = dir.display(),
-    found = found.display()
-)]
-pub(crate) struct PartialClusterError {
-    dir: PathBuf,
-    found: PathBuf,
-}
 
 /// What a new cluster on one machine is made of.
 pub(crate) struct NewCluster<'a> {
@@ -57,6 +47,8 @@ pub(crate) struct NewCluster<'a> {
     pub(crate) is_forced: bool,
     /// The type of client keys.
     pub(crate) key_type: KeyType,
+    /// Asked between steps: an error ends the making.
+    pub(crate) go_on: GoOn<'a>,
 }
 
 #[cfg(test)]
@@ -74,6 +66,7 @@ impl<'a> NewCluster<'a> {
             port: 3300,
             is_forced: false,
             key_type: KeyType::Aes,
+            go_on: &|| Ok(()),
         }
     }
 }
@@ -83,24 +76,48 @@ impl NewCluster<'_> {
     pub(crate) fn make(&self) -> Result<()> {
         self.check_ports()?;
         let mut undo = Undo::default();
-        let run = self.dir.join("run");
-        [self.dir, &run].into_iter().for_each(|folder| undo.note(folder));
-        durable::make_folders(&run).with_context(|| format!("making {}", self.dir.display()))?;
+        if durable::make_folders(self.dir).with_context(|| format!("making {}", self.dir.display()))? {
+            undo.made(self.dir)?;
+        }
         let dir = &self.dir.canonicalize()?;
         check_path(dir)?;
         for device in [self.devices, self.journal_devices, self.index_devices].concat() {
             check_path(&std::path::absolute(device)?)?;
         }
-        self.refuse_partial_cluster(dir)?;
         let mut rng = StdRng::from_seed(clock::random_seed());
         let fsid = Uuid::from_random(rng.random());
+        let record = Unfinished::begin(dir, fsid)?;
+        let given_up = record.fsids().to_vec();
+        undo.record(record)?;
+        let conf_path = dir.join("ceph.conf");
+        if conf_path.exists() {
+            bail!("another process has just made {}", conf_path.display());
+        }
+        refuse_partial_cluster(dir, self.osds)?;
+        let run = dir.join("run");
+        if durable::make_folders(&run).with_context(|| format!("making {}", run.display()))? {
+            undo.made(&run)?;
+        }
         let conf_text = self.conf_text(dir, fsid);
         let conf = CephConf::parse(&conf_text)?;
         let keys = self.new_keys(&mut rng);
-        let mut stores = NewStores::new(self.is_forced)?;
+        self.make_stores(&conf, given_up, &mut undo)?;
+        self.make_ledger(dir, fsid, &conf, keys.clone(), &mut undo)?;
+        for (name, key) in keys {
+            write_keyring(dir, name, key, &mut undo)?;
+        }
+        // Last: a folder with a ceph.conf is a whole cluster.
+        let write = || durable::write(&conf_path, conf_text.as_bytes(), CONF_MODE);
+        noted(&conf_path, &mut undo, || write().with_context(|| conf_path.display().to_string()))?;
+        undo.keep();
+        Ok(())
+    }
+
+    fn make_stores(&self, conf: &CephConf, given_up: Vec<Uuid>, undo: &mut Undo) -> Result<()> {
+        let mut stores = NewStores::new(self.is_forced, given_up)?;
         let osds = (0..self.osds).map(|osd| {
             let who = EntityName::new(EntityType::OSD, osd.to_string());
-            let paths = DevicePaths::read(&conf, &who);
+            let paths = DevicePaths::read(conf, &who);
             (who, paths)
         });
         let osds: Vec<(EntityName, DevicePaths)> = osds.collect();
@@ -112,20 +129,12 @@ impl NewCluster<'_> {
         }
         let wanted = Wanted { device_bytes: self.device_bytes, reactors: self.reactors, uuid: None };
         for (who, paths) in osds {
-            stores.add(&conf, &who, paths, wanted, &mut undo)?;
+            (self.go_on)()?;
+            stores.add(conf, &who, paths, wanted, undo)?;
         }
-        stores.format()?;
-        self.make_ledger(dir, fsid, &conf, keys.clone(), &mut undo)?;
-        for (name, key) in keys {
-            write_keyring(dir, name, key, &mut undo)?;
-        }
-        // Last: a folder with a ceph.conf is a whole cluster.
-        let conf_path = dir.join("ceph.conf");
-        undo.note(&conf_path);
-        let written = durable::write(&conf_path, conf_text.as_bytes(), CONF_MODE);
-        written.with_context(|| conf_path.display().to_string())?;
-        undo.keep();
-        Ok(())
+        // The last time: what devices held is gone from here on, and the rest takes a moment.
+        (self.go_on)()?;
+        stores.format()
     }
 
     /// The OSDs have the ports behind the monitor's.
@@ -140,16 +149,6 @@ impl NewCluster<'_> {
             );
         }
         Ok(())
-    }
-
-    /// A folder that has a cluster's keys or ledger but no ceph.conf has lost it: nothing of it is replaced.
-    fn refuse_partial_cluster(&self, dir: &Path) -> Result<(), PartialClusterError> {
-        let osds = (0..self.osds).map(|osd| dir.join(format!("osd.{osd}/keyring")));
-        let others = ["mon.a/ledger.redb", "mon.a/keyring", "keyring"].map(|name| dir.join(name));
-        match others.into_iter().chain(osds).find(|path| path.exists()) {
-            Some(found) => Err(PartialClusterError { dir: dir.to_owned(), found }),
-            None => Ok(()),
-        }
     }
 
     /// A key for each daemon, and the operator's.
@@ -180,10 +179,13 @@ impl NewCluster<'_> {
         let (now, key_type, seed) = (clock::wall(), self.key_type, clock::random_seed());
         let params = MkfsParams { fsid, now, mons, keys, chooseleaf_type: 0, key_type, seed };
         let data = dir.join("mon.a");
-        undo.note(&data);
-        private::make_folder(&data)?;
+        if private::make_folder(&data)? {
+            undo.made(&data)?;
+        }
         let path = data.join("ledger.redb");
-        undo.note(&path);
+        if private::make_file(&path)? {
+            undo.made(&path)?;
+        }
         EmbeddedLedger::open(&path)?.commit(&mon::mkfs(&params))?;
         Ok(())
     }
@@ -241,8 +243,18 @@ fn write_keyring(dir: &Path, name: EntityName, key: CryptoKey, undo: &mut Undo) 
         EntityType::OSD => (dir.join(format!("{name}/keyring")), BTreeMap::new()),
         _ => (dir.join("keyring"), operator_caps()),
     };
-    undo.note(&path);
-    private::write_secret(&path, &Keyring([(name, KeyringEntry { key, caps })].into()).to_string())
+    let keyring = Keyring([(name, KeyringEntry { key, caps })].into()).to_string();
+    noted(&path, undo, || private::write_secret(&path, &keyring))
+}
+
+/// Makes a file that was not there, and notes it in `undo`.
+fn noted(path: &Path, undo: &mut Undo, make: impl FnOnce() -> Result<()>) -> Result<()> {
+    let made = make();
+    // One that was not made durable may have its name already.
+    if path.exists() {
+        undo.made(path)?;
+    }
+    made
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Making the stores of new OSDs. All devices are opened, locked and looked at before anything is written to one.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, bail};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use reactor::Reactor;
@@ -10,10 +12,9 @@ use types::{EntityName, Uuid};
 use crate::{
     ceph_conf::CephConf,
     clock,
-    device::{Access, Device},
+    device::Device,
     device_paths::{DevicePaths, is_no_place_for_files},
-    durable,
-    private,
+    durable, private,
     signatures::Contents,
     undo::Undo,
 };
@@ -41,14 +42,16 @@ pub(crate) struct NewStores {
     reactor: Reactor,
     /// What devices hold is given up.
     is_forced: bool,
+    /// As stores of these clusters are.
+    given_up: Vec<Uuid>,
     stores: Vec<(DevicePaths, Device, StoreIdentity)>,
 }
 
 impl NewStores {
     /// None yet.
-    pub(crate) fn new(is_forced: bool) -> Result<NewStores> {
+    pub(crate) fn new(is_forced: bool, given_up: Vec<Uuid>) -> Result<NewStores> {
         let reactor = Reactor::new(reactor::Config::default())?;
-        Ok(NewStores { reactor, is_forced, stores: Vec::new() })
+        Ok(NewStores { reactor, is_forced, given_up, stores: Vec::new() })
     }
 
     /// Opens and checks the devices of one OSD. What is made for it is noted in `undo`.
@@ -73,23 +76,44 @@ impl NewStores {
             shards: reactors,
         };
         let data = conf.data(who);
-        undo.note(data.as_ref());
-        private::make_folder(data.as_ref())?;
-        for (_, path) in paths.all() {
-            undo.note(path);
+        if private::make_folder(data.as_ref())? {
+            undo.made(data.as_ref())?;
         }
         if let Some(folder) = paths.main.parent().filter(|folder| !is_no_place_for_files(folder)) {
             durable::make_folders(folder).with_context(|| format!("making {}", folder.display()))?;
         }
-        let mut device = Device::open(&mut self.reactor, &paths, Access::Create(device_bytes))?;
+        let mut made = |path: &Path| undo.made(path);
+        let mut device = Device::create(&mut self.reactor, &paths, device_bytes, &mut made)?;
         if !device.has_room_for(identity) {
             bail!("{}: too few for a store: {:?} bytes", paths.main.display(), device.sizes());
         }
         if !self.is_forced {
-            refuse_contents(&paths, &mut device, &mut self.reactor)?;
+            self.refuse_contents(&paths, &mut device)?;
         }
         self.stores.push((paths, device, identity));
         Ok(())
+    }
+
+    fn refuse_contents(&mut self, paths: &DevicePaths, device: &mut Device) -> Result<()> {
+        let is_given_up = |found: &Contents| match found {
+            Contents::Store(DeviceOwner::Osd { fsid, .. }) => self.given_up.contains(fsid),
+            Contents::Store(DeviceOwner::Unknown) | Contents::Foreign(_) => false,
+        };
+        let found = device.contents(&mut self.reactor)?;
+        let Some((role, found)) = found.into_iter().find(|(_, found)| !is_given_up(found)) else {
+            return Ok(());
+        };
+        let path = paths.all().find(|(other, _)| *other == role).map(|(_, path)| path.display().to_string());
+        let what = match found {
+            Contents::Store(DeviceOwner::Osd { fsid, osd }) => {
+                format!("the store of osd.{osd} of cluster {fsid}")
+            }
+            Contents::Store(DeviceOwner::Unknown) => {
+                "a store of another version, or a damaged one".to_owned()
+            }
+            Contents::Foreign(what) => what.to_owned(),
+        };
+        Err(InUse { path: path.unwrap_or_default(), what }.into())
     }
 
     /// What they are, a line each.
@@ -114,19 +138,6 @@ impl NewStores {
         }
         Ok(())
     }
-}
-
-fn refuse_contents(paths: &DevicePaths, device: &mut Device, reactor: &mut Reactor) -> Result<()> {
-    let Some((role, found)) = device.contents(reactor)?.into_iter().next() else { return Ok(()) };
-    let path = paths.all().find(|(other, _)| *other == role).map(|(_, path)| path.display().to_string());
-    let what = match found {
-        Contents::Store(DeviceOwner::Osd { fsid, osd }) => {
-            format!("the store of osd.{osd} of cluster {fsid}")
-        }
-        Contents::Store(DeviceOwner::Unknown) => "a store of another version, or a damaged one".to_owned(),
-        Contents::Foreign(what) => what.to_owned(),
-    };
-    Err(InUse { path: path.unwrap_or_default(), what }.into())
 }
 
 /// As many reactors as an OSD gets by itself, on a machine with so many CPUs and OSDs: half of the CPUs are

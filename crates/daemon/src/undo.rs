@@ -2,34 +2,78 @@
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
+use anyhow::{Context, Result};
+
+use crate::unfinished::Unfinished;
+
+/// A file or folder that was made, told from others that come to its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) path: PathBuf,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl Made {
+    /// What is at a path.
+    pub(crate) fn at(path: &Path) -> io::Result<Made> {
+        let found = path.symlink_metadata()?;
+        Ok(Made { path: path.to_owned(), device: found.dev(), inode: found.ino() })
+    }
+
+    /// Removes it if it is still there.
+    pub(crate) fn remove(&self) {
+        if Made::at(&self.path).is_ok_and(|found| found == *self) {
+            let path = &self.path;
+            // A folder may hold what others put there: then it stays.
+            let _ = if path.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) };
+        }
+    }
+}
+
 /// Files and folders that are removed when it is dropped, the last one first.
 #[derive(Default)]
-pub(crate) struct Undo(Vec<PathBuf>);
+pub(crate) struct Undo {
+    made: Vec<Made>,
+    record: Option<Unfinished>,
+}
 
 impl Undo {
-    /// To be called before a file or folder is made. What is there already stays.
-    pub(crate) fn note(&mut self, path: &Path) {
-        if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            self.0.push(path.to_owned());
+    /// To be called once this process has made a file or folder. What was there before stays.
+    pub(crate) fn made(&mut self, path: &Path) -> Result<()> {
+        let note = |undo: &mut Undo| -> io::Result<()> {
+            let made = Made::at(path)?;
+            undo.made.push(made.clone());
+            undo.record.as_mut().map_or(Ok(()), |record| record.note(&made))
+        };
+        note(self).with_context(|| path.display().to_string())
+    }
+
+    /// What is made from here on is recorded, for the case that this process is killed.
+    pub(crate) fn record(&mut self, record: Unfinished) -> Result<()> {
+        if record.is_new() {
+            self.made(record.path())?;
         }
+        self.record = Some(record);
+        Ok(())
     }
 
     /// All has succeeded.
     pub(crate) fn keep(mut self) {
-        self.0.clear();
+        self.made.clear();
+        if let Some(record) = self.record.take() {
+            record.end();
+        }
     }
 }
 
 impl Drop for Undo {
     fn drop(&mut self) {
-        for path in self.0.iter().rev() {
-            let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
-            // It may not have been made, and a folder may hold what others put there: then it stays.
-            let _ = if is_folder { fs::remove_dir(path) } else { fs::remove_file(path) };
-        }
+        self.made.iter().rev().for_each(Made::remove);
     }
 }
 
@@ -38,25 +82,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_not_there_goes() {
+    fn only_what_was_made_goes() {
         let dir = std::env::temp_dir().join(format!("loligo-undo-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let (old, folder) = (dir.join("old"), dir.join("folder"));
-        fs::write(&old, "").unwrap();
-        let make = |undo: &mut Undo| {
-            for path in [&old, &folder, &folder.join("new"), &dir.join("never")] {
-                undo.note(path);
-            }
+        let (folder, other) = (dir.join("folder"), dir.join("other"));
+        let make = || {
+            let mut undo = Undo::default();
             fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join("new"), "").unwrap();
+            undo.made(&folder).unwrap();
+            for path in [folder.join("new"), other.clone()] {
+                fs::write(&path, "").unwrap();
+                undo.made(&path).unwrap();
+            }
+            // Another process puts a file of its own in the place of one.
+            fs::write(dir.join("theirs"), "theirs").unwrap();
+            fs::rename(dir.join("theirs"), &other).unwrap();
+            undo
         };
-        let mut undo = Undo::default();
-        make(&mut undo);
-        drop(undo);
-        assert!(old.exists() && !folder.exists());
-        let mut undo = Undo::default();
-        make(&mut undo);
-        undo.keep();
+        drop(make());
+        assert!(!folder.exists());
+        assert_eq!(fs::read_to_string(&other).unwrap(), "theirs");
+        make().keep();
         assert!(folder.join("new").exists());
         fs::remove_dir_all(&dir).unwrap();
     }

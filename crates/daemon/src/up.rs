@@ -11,16 +11,19 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use daemons::{Daemons, Start};
-use reactor::{Event, Reactor};
+use reactor::Reactor;
 use store::DeviceRole;
 use types::{EntityName, EntityType, KeyType};
 
 use crate::{
     ceph_conf::CephConf,
+    cluster_folder,
     device::{Access, Device},
     device_paths::DevicePaths,
+    interrupt::Interrupt,
     new_cluster::NewCluster,
     new_stores::reactors_for,
+    unfinished::Unfinished,
 };
 
 /// Arguments of `loligo up`.
@@ -80,52 +83,60 @@ pub fn parse_cpus(text: &str) -> Result<Vec<usize>> {
 
 /// Runs the cluster until Ctrl-C.
 pub fn up(options: &UpOptions) -> Result<()> {
+    // First: Ctrl-C while a cluster is made ends that in order.
+    let interrupt = Interrupt::new()?;
     let conf = options.data.join("ceph.conf");
     let cpus = match &options.cpus {
         Some(text) => parse_cpus(text)?,
         None => Vec::new(),
     };
     if conf.exists() {
+        Unfinished::forget(&options.data);
         for line in differences(options, &conf)? {
             // The output may have no reader, which is no reason to fail.
             let _ = writeln!(std::io::stdout(), "Warning: {line}");
         }
     } else {
-        let osds = options.osds.unwrap_or(OSDS_DEFAULT);
-        let cpu_count = if cpus.is_empty() { reactor::available_cpus()?.len() } else { cpus.len() };
-        let suiting = reactors_for(cpu_count, osds as usize);
-        let new = NewCluster {
-            dir: &options.data,
-            osds,
-            devices: &options.devices,
-            journal_devices: &options.journal_devices,
-            index_devices: &options.index_devices,
-            device_bytes: options.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT),
-            reactors: options.reactors.unwrap_or(suiting),
-            port: options.port.unwrap_or(PORT_DEFAULT),
-            is_forced: options.is_forced,
-            key_type: options.key_type,
-        };
-        new.make().context("making the cluster")?;
-        // The output may have no reader, which is no reason to fail.
-        let _ = writeln!(std::io::stdout(), "{}", about_keys(options.key_type));
+        make_cluster(options, &cpus, &interrupt)?;
     }
     let conf = conf.canonicalize()?;
-    let osds = existing_osds(&options.data)?;
-    reactor::block_signals()?;
+    let osds = cluster_folder::osds(&options.data)?;
     let mut starts = vec![Start { kind: "mon", id: "a".to_owned(), cpus: Vec::new() }];
     starts.extend(osds.iter().enumerate().map(|(index, id)| {
         // Each begins at another CPU.
         let mut cpus = cpus.clone();
         let first = index * cpus.len() / osds.len();
         cpus.rotate_left(first);
-        Start { kind: "osd", id: id.clone(), cpus }
+        Start { kind: "osd", id: id.to_string(), cpus }
     }));
     daemons::run(
         starts,
         |start| start.daemon(&conf, options.is_separate),
-        |daemons| wait_for_signal(&options.data, daemons),
+        |daemons| wait_for_signal(&options.data, &interrupt, daemons),
     )
+}
+
+fn make_cluster(options: &UpOptions, cpus: &[usize], interrupt: &Interrupt) -> Result<()> {
+    let osds = options.osds.unwrap_or(OSDS_DEFAULT);
+    let cpu_count = if cpus.is_empty() { reactor::available_cpus()?.len() } else { cpus.len() };
+    let suiting = reactors_for(cpu_count, osds as usize);
+    let new = NewCluster {
+        dir: &options.data,
+        osds,
+        devices: &options.devices,
+        journal_devices: &options.journal_devices,
+        index_devices: &options.index_devices,
+        device_bytes: options.device_bytes.unwrap_or(DEVICE_BYTES_DEFAULT),
+        reactors: options.reactors.unwrap_or(suiting),
+        port: options.port.unwrap_or(PORT_DEFAULT),
+        is_forced: options.is_forced,
+        key_type: options.key_type,
+        go_on: &|| interrupt.check(),
+    };
+    new.make().context("making the cluster")?;
+    // The output may have no reader, which is no reason to fail.
+    let _ = writeln!(std::io::stdout(), "{}", about_keys(options.key_type));
+    Ok(())
 }
 
 /// What was asked for and is otherwise in the cluster that is there: options are for the making of one.
@@ -133,9 +144,9 @@ fn differences(options: &UpOptions, conf: &Path) -> Result<Vec<String>> {
     let conf = CephConf::read(conf)?;
     let mon = EntityName::new(EntityType::MON, "a");
     let monitor = conf.mon_hosts(&mon)?.into_iter().next().and_then(|addrs| addrs.msgr2_addr()?.socket);
-    let osds = existing_osds(&options.data)?;
-    let paths: Vec<DevicePaths> =
-        osds.iter().map(|id| DevicePaths::read(&conf, &EntityName::new(EntityType::OSD, id))).collect();
+    let osds = cluster_folder::osds(&options.data)?;
+    let of_osd = |id: &u32| DevicePaths::read(&conf, &EntityName::new(EntityType::OSD, id.to_string()));
+    let paths: Vec<DevicePaths> = osds.iter().map(of_osd).collect();
     let first = paths.first();
     let file_bytes = first.and_then(|paths| fs::metadata(&paths.main).ok()).filter(fs::Metadata::is_file);
     let mut out = Vec::new();
@@ -186,27 +197,11 @@ pub fn about_keys(kind: KeyType) -> &'static str {
     }
 }
 
-/// Ids of the OSDs in the folder.
-fn existing_osds(data: &Path) -> Result<Vec<String>> {
-    let mut ids = Vec::new();
-    for entry in fs::read_dir(data)? {
-        let name = entry?.file_name();
-        if let Some(id) = name.to_str().and_then(|n| n.strip_prefix("osd.")) {
-            ids.push(id.to_owned());
-        }
-    }
-    ids.sort_by_key(|id| id.parse::<u32>().unwrap_or(u32::MAX));
-    Ok(ids)
-}
-
 /// Shows the cluster's state until Ctrl-C, or until a daemon ends that the cluster cannot do without.
-fn wait_for_signal(data: &Path, daemons: &mut Daemons) -> Result<()> {
-    let mut reactor = Reactor::new(reactor::Config { signals: true, ..Default::default() })?;
-    let mut events = Vec::new();
+fn wait_for_signal(data: &Path, interrupt: &Interrupt, daemons: &mut Daemons) -> Result<()> {
     let mut status = StatusLine::default();
     loop {
-        reactor.poll(Some(STATUS_INTERVAL), &mut events)?;
-        if events.drain(..).any(|event| matches!(event, Event::Signal(_))) {
+        if interrupt.wait(STATUS_INTERVAL)?.is_some() {
             return Ok(());
         }
         daemons.take_finished()?;

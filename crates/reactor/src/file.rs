@@ -35,8 +35,6 @@ pub enum Lock {
 pub struct OpenOptions {
     /// O_DIRECT: offsets, lengths and memory of all operations are multiples of a block.
     pub direct: bool,
-    /// Create the file if it is not there (readable by its owner only).
-    pub create: bool,
     /// Of a block device: keep mounts, RAIDs and other openers that ask for this off it as long as it is open, by
     /// whatever path; fail with `ResourceBusy` if one of them has it. A lock is only of the path's own file.
     pub claim: bool,
@@ -78,12 +76,11 @@ impl File {
         let fail =
             |operation, source: io::Error| FileError { operation, path: name.clone(), offset: 0, source };
         let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
-        flags.set(OFlags::CREATE, options.create);
         flags.set(OFlags::DIRECT, options.direct);
         // Without O_CREAT it is defined for block devices only.
         let is_device = || path.metadata().is_ok_and(|found| found.file_type().is_block_device());
-        flags.set(OFlags::EXCL, options.claim && !options.create && is_device());
-        let fd = open(path, flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
+        flags.set(OFlags::EXCL, options.claim && is_device());
+        let fd = open(path, flags, Mode::empty()).map_err(|error| {
             let hint = "its file system has no O_DIRECT; use another one or a block device";
             match error {
                 Errno::INVAL if options.direct => {

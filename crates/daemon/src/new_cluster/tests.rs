@@ -1,4 +1,4 @@
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{cell::Cell, fs, os::unix::fs::PermissionsExt};
 
 use reactor::Reactor;
 use store::Label;
@@ -7,7 +7,8 @@ use super::*;
 use crate::{
     device::{Access, Device},
     device_paths::NamedDevices,
-    mkfs::{MkfsOptions, mkfs},
+    mkfs::{self, MkfsOptions, mkfs},
+    undo::Made,
 };
 
 /// The files go with it.
@@ -102,6 +103,73 @@ fn what_is_left_of_a_cluster_without_its_ceph_conf_is_not_replaced() {
     let key = fs::read_to_string(folder.0.join("keyring")).unwrap();
     fails_with(folder.cluster().make(), "ledger.redb of a cluster: put its ceph.conf back");
     assert_eq!(fs::read_to_string(folder.0.join("keyring")).unwrap(), key);
+}
+
+#[test]
+fn what_is_left_of_more_osds_than_a_new_cluster_has_is_not_taken_for_its_own() {
+    let folder = Folder::new("more");
+    fs::create_dir_all(folder.0.join("osd.old")).unwrap();
+    fs::write(folder.0.join("osd.old/keyring"), "").unwrap();
+    // Files that are made ahead are the new cluster's.
+    fs::create_dir_all(folder.0.join("osd.0")).unwrap();
+    fs::create_dir_all(folder.0.join("osd.7")).unwrap();
+    fails_with(folder.cluster().make(), "osd.7 of a cluster");
+    fs::remove_dir(folder.0.join("osd.7")).unwrap();
+    folder.cluster().make().unwrap();
+}
+
+#[test]
+fn a_cluster_whose_making_is_interrupted_leaves_nothing() {
+    let folder = Folder::new("interrupted");
+    let mut steps = 0;
+    loop {
+        let left = Cell::new(steps);
+        let go_on = || match left.get() {
+            0 => bail!("interrupted"),
+            more => {
+                left.set(more - 1);
+                Ok(())
+            }
+        };
+        let made = NewCluster { osds: 2, go_on: &go_on, ..folder.cluster() }.make();
+        if made.is_ok() {
+            break;
+        }
+        fails_with(made, "interrupted");
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 0, "after {steps} steps");
+        steps += 1;
+    }
+    assert_eq!(steps, 3, "before each OSD, and before anything is written to their devices");
+    fs::remove_file(folder.0.join("osd.0/block")).unwrap();
+    for (kind, id) in [("osd", "0"), ("mon", "b")] {
+        let made = mkfs::make(&folder.mkfs_options(kind, id), &|| bail!("interrupted"));
+        fails_with(made, "interrupted");
+    }
+    assert!(!folder.0.join("osd.0/block").exists());
+}
+
+#[test]
+fn what_a_killed_process_left_of_a_cluster_is_made_anew() {
+    let folder = Folder::new("killed");
+    let device = [folder.0.join("device")];
+    fs::File::create(&device[0]).unwrap().set_len(64 << 20).unwrap();
+    let new = NewCluster { osds: 2, devices: &device, ..folder.cluster() };
+    new.make().unwrap();
+    assert!(!folder.0.join("unfinished").exists());
+    let conf = CephConf::read(&folder.0.join("ceph.conf")).unwrap();
+    let fsid = conf.fsid(&EntityName::new(EntityType::MON, "a")).unwrap();
+    fs::remove_file(folder.0.join("ceph.conf")).unwrap();
+    // As it would be had the process been killed just before it wrote its ceph.conf.
+    let mut record = Unfinished::begin(&folder.0, fsid).unwrap();
+    fails_with(new.make(), "another process makes a cluster in");
+    let files =
+        ["mon.a/ledger.redb", "mon.a/keyring", "osd.0/keyring", "osd.1/block", "osd.1/keyring", "keyring"];
+    for name in ["mon.a", "osd.0", "osd.1"].into_iter().chain(files) {
+        record.note(&Made::at(&folder.0.join(name)).unwrap()).unwrap();
+    }
+    drop(record);
+    new.make().unwrap();
+    assert!(!folder.0.join("unfinished").exists());
 }
 
 #[test]

@@ -21,12 +21,7 @@ use super::{
     measure::{Clocked, Round},
     store_runner::StoreRunner,
 };
-use crate::{
-    Workload, clock,
-    device::{Access, Device},
-    device_paths::DevicePaths,
-    memory::Memory,
-};
+use crate::{Workload, clock, device::Device, device_paths::DevicePaths, memory::Memory};
 
 const OBJECT_BYTES: u64 = 4096;
 /// Collections that the objects are spread over.
@@ -137,7 +132,8 @@ fn measure(options: &ObjectsOptions) -> Result<Value> {
 /// A new store, large enough.
 fn made(file: &Path, objects: u64, reactor: &mut Reactor) -> Result<Device> {
     let paths = DevicePaths { main: file.to_owned(), journal: None, index: None };
-    let device = Device::open(reactor, &paths, Access::Create((8 << 30) + objects * 2 * OBJECT_BYTES))?;
+    let bytes = (8 << 30) + objects * 2 * OBJECT_BYTES;
+    let device = Device::create(reactor, &paths, bytes, &mut |_| Ok(()))?;
     let store_uuid = Uuid(*b"many small files");
     let identity = StoreIdentity { store_uuid, fsid: Uuid::NIL, osd: 0, shard: 0, shards: 1 };
     device.format(identity, reactor)?;

@@ -27,8 +27,8 @@ const SIZE: u64 = 8 << 20;
 
 /// Opens as stores do, with O_DIRECT where the file system has it.
 fn open(reactor: &mut Reactor, file: &TempFile) -> FileId {
-    let options =
-        OpenOptions { direct: true, create: true, claim: false, size: Some(SIZE), lock: Lock::Exclusive };
+    std::fs::File::options().create(true).append(true).open(&file.0).unwrap();
+    let options = OpenOptions { direct: true, claim: false, size: Some(SIZE), lock: Lock::Exclusive };
     match reactor.open(&file.0, options) {
         Err(error) if error.source.kind() == std::io::ErrorKind::Unsupported => {
             eprintln!("without O_DIRECT: {error}");
