@@ -23,7 +23,8 @@ use crate::{
     manager_io::ManagerIo,
     manager_port::ManagerPort,
     metrics_port::MetricsPort,
-    own_addresses, pid_file,
+    own_addresses,
+    pid_file::PidFile,
     stop::Stop,
     wire::{Net, OnReactor, mon_peer, wire_event},
 };
@@ -97,7 +98,7 @@ fn serve_from(
         modes: vec![con_mode::CRC, con_mode::SECURE],
     };
     let net = Net::new(config, None, clock::random_seed());
-    pid_file::write(&conf, &who)?;
+    let _pid_file = PidFile::write(&conf, &who)?;
     let options = MonOptions {
         name: id.to_owned(),
         git_version: host::GIT_VERSION,
@@ -115,10 +116,7 @@ fn serve_from(
     let ledger = LedgerThread::spawn(ledger, stop.waker())?;
     let mut daemon =
         Daemon { mon, net, manager, metrics, manager_io: None, admin, ledger, effects: Vec::new() };
-    if let Err(error) = daemon.boot(contents, &mut reactor) {
-        pid_file::remove(&conf, &who);
-        return Err(error);
-    }
+    daemon.boot(contents, &mut reactor)?;
     let data = Path::new(&data);
     let conf_path = conf_path.canonicalize()?;
     let manager_key = daemon.mon.manager_key().filter(|_| !is_auth_none);
@@ -129,9 +127,7 @@ fn serve_from(
     daemon.handle(Event::Timer, &mut reactor);
     reactor.set_timer(NET_TIMER, clock::now().0);
     tracing::info!(%socket, "mon.{id} serves");
-    let result = daemon.run(&mut reactor, stop, data);
-    pid_file::remove(&conf, &who);
-    result
+    daemon.run(&mut reactor, stop, data)
 }
 
 /// The monitor's address: as its monitor map says.
@@ -425,6 +421,17 @@ mod tests {
         let (dir, contents) = new_cluster("unwritable");
         let text = outcome(Box::new(Unwritable(MemLedger(contents))), &dir);
         assert_eq!(text, "a decision was not committed: the ledger failed: errno 5");
+    }
+
+    #[test]
+    fn a_monitor_that_cannot_begin_leaves_no_pid_file() {
+        let (dir, contents) = new_cluster("pid");
+        // In the way of the manager's key.
+        std::fs::create_dir(dir.join("mon.a/mgr.keyring")).unwrap();
+        let (conf, ledger) = (dir.join("ceph.conf"), Box::new(MemLedger(contents)));
+        serve_from(ledger, "a", &conf, &Stop::new().unwrap(), false).unwrap_err();
+        assert!(!dir.join("run/mon.a.pid").exists());
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]

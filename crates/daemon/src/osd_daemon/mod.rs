@@ -39,7 +39,8 @@ use crate::{
     device_paths::{DevicePaths, Found, is_no_place_for_files, look_at},
     host, log_levels,
     memory::Memory,
-    own_addresses, pid_file,
+    own_addresses,
+    pid_file::PidFile,
     stop::Stop,
     store_owner,
     wire::{Net, OnReactor},
@@ -277,13 +278,11 @@ impl Setup {
         for other in others {
             other.addrs.send(addrs.clone()).map_err(|_| anyhow!("a shard ended at its start"))?;
         }
-        pid_file::write(&self.conf, &self.who)?;
+        let _pid_file = PidFile::write(&self.conf, &self.who)?;
         let place = addrs.public.clone();
         self.start(&mut daemon, addrs, reactor);
         tracing::info!(%place, shards = shard.count, "{} listens", self.who);
-        let result = daemon.run(reactor, Some(stop));
-        pid_file::remove(&self.conf, &self.who);
-        result
+        daemon.run(reactor, Some(stop))
     }
 
     /// Listens for clients, and with several shards, or a network of their own, for other OSDs besides, as the other
