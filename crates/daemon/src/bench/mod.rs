@@ -3,6 +3,7 @@
 
 mod cpu;
 mod load;
+mod pool;
 mod report;
 mod waiting;
 mod workload;
@@ -18,7 +19,7 @@ use anyhow::{Context, Result, bail};
 use cpu::{MachineUse, Processes};
 use hdrhistogram::Histogram;
 use load::Load;
-use types::{EntityName, EntityType, PoolId};
+use types::{EntityName, EntityType};
 
 use crate::{ceph_conf::CephConf, client_runner::ClientRunner};
 
@@ -104,7 +105,7 @@ pub fn bench(options: &BenchOptions) -> Result<()> {
     let conf = CephConf::read(&options.conf)?;
     let who = EntityName::new(EntityType::CLIENT, &options.client);
     let mut runner = ClientRunner::connect_until_signal(&conf, &who)?;
-    let pool = find_or_make_pool(&mut runner, &options.pool)?;
+    let pool = pool::find_or_make(&mut runner, &options.pool)?;
     let map = runner.client().map().context("connected")?;
     let processes = Processes::of(&conf, map.osds().filter(|osd| map.is_up(*osd)));
     let is_cpu_of_all = processes.as_ref().is_some_and(|processes| processes.has_all_daemons);
@@ -154,30 +155,6 @@ fn wait_for_line(load: &mut Load<'_>) -> Result<usize> {
     }
     let read = reader.join().map_err(|_| anyhow::anyhow!("reading standard input panicked"))?;
     read.context("reading standard input")
-}
-
-/// The pool's id; one that is not there is made, for benchmarks by its application, and stays.
-fn find_or_make_pool(runner: &mut ClientRunner, name: &str) -> Result<PoolId> {
-    let id_in = |runner: &ClientRunner| Some(runner.client().map()?.pool_by_name(name)?.0);
-    if id_in(runner).is_none() {
-        run(runner, &format!(r#"{{"prefix":"osd pool create","pool":{name:?},"pg_num":32}}"#))?;
-        let enable = "osd pool application enable";
-        run(runner, &format!(r#"{{"prefix":{enable:?},"pool":{name:?},"app":"loligo-bench"}}"#))?;
-    }
-    loop {
-        if let Some(id) = id_in(runner) {
-            return Ok(id);
-        }
-        runner.turn()?;
-    }
-}
-
-fn run(runner: &mut ClientRunner, json: &str) -> Result<()> {
-    let reply = runner.command(json.to_owned())?;
-    if reply.result < 0 {
-        bail!("{json}: error {}: {}", -reply.result, reply.status);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
