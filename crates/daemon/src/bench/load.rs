@@ -18,6 +18,7 @@ use types::{Errno, Instant, PoolId, Token};
 use super::{
     BenchOptions, LATENCY_DIGITS, LATENCY_MAX_NS, Round, SETTLE,
     cpu::{MachineClock, Processes, cpu_time},
+    stamps::{Payloads, Place, Writer},
     waiting, workload,
 };
 use crate::{client_runner::ClientRunner, clock};
@@ -29,16 +30,52 @@ const WARM_UP_DEPTH: usize = 32;
 /// Without an answer for so long, the user is told what is missing.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
+/// The round in which the objects are written.
+const FILL_ROUND: u64 = 0;
+/// Of a round's blocks that are made before its time is taken.
+const AHEAD_BYTES_MAX: usize = 256 << 20;
+
+/// The objects of a bench.
+struct Objects {
+    pool: PoolId,
+    /// In their names: benches that run at once in one pool, on whatever hosts, have objects of their own.
+    run: u64,
+}
+
+impl Objects {
+    fn request(&self, object: u64, op: OsdOp) -> Request {
+        Request::new(self.pool, format!("loligo_bench.{:016x}.{object}", self.run), vec![op])
+    }
+
+    fn erase(&self, object: u64) -> Request {
+        self.request(object, OsdOp::new(OpCode::DELETE))
+    }
+}
+
+/// What a round needs.
+struct Prepared {
+    depth: usize,
+    payloads: Payloads,
+    stream: workload::Stream,
+}
+
+/// A request that is in flight.
+struct Started {
+    since: Instant,
+    place: Place,
+    data: Bytes,
+}
+
 /// A client and the objects that it loads a cluster with.
 pub(super) struct Load<'a> {
     options: &'a BenchOptions,
     runner: ClientRunner,
-    pool: PoolId,
+    objects: Objects,
     processes: Option<Processes>,
     /// Of the blocks, the same in every run.
     rng: StdRng,
-    /// In the objects' names: benches that run at once in one pool, on whatever hosts, have objects of their own.
-    run: u64,
+    /// That have begun.
+    rounds: u64,
     next_token: u64,
     /// When an answer came, or the user was told that none does.
     heard: Instant,
@@ -53,11 +90,17 @@ impl Load<'_> {
     ) -> Load<'_> {
         let run = StdRng::from_seed(clock::random_seed()).random();
         let rng = StdRng::seed_from_u64(1);
-        Load { options, runner, pool, processes, rng, run, next_token: 0, heard: clock::now() }
-    }
-
-    fn object_request(&self, object: u64, op: OsdOp) -> Request {
-        Request::new(self.pool, format!("loligo_bench.{:016x}.{object}", self.run), vec![op])
+        let objects = Objects { pool, run };
+        Load {
+            options,
+            runner,
+            objects,
+            processes,
+            rng,
+            rounds: FILL_ROUND,
+            next_token: 0,
+            heard: clock::now(),
+        }
     }
 
     /// Starts a request under a token of its own: one of a round that an error ended may still be answered later.
@@ -85,7 +128,10 @@ impl Load<'_> {
         } else if now.since(self.heard) >= SILENCE_MAX {
             self.heard = now;
             if let Some(map) = self.runner.client().map() {
-                eprintln!("loligo: no answer for {SILENCE_MAX:?}: {}", waiting::reason(map, self.pool));
+                eprintln!(
+                    "loligo: no answer for {SILENCE_MAX:?}: {}",
+                    waiting::reason(map, self.objects.pool)
+                );
             }
         }
         Ok(ended)
@@ -99,42 +145,56 @@ impl Load<'_> {
     }
 
     /// Does a request for each object, some at a time; `may_miss` where an object that is not there is no error.
-    fn for_each_object(&mut self, op: &OsdOp, may_miss: bool) -> Result<()> {
+    fn for_each_object(
+        &mut self,
+        mut request: impl FnMut(&Objects, u64) -> Request,
+        may_miss: bool,
+    ) -> Result<()> {
         let mut flying = BTreeSet::new();
         let mut next = 0;
         self.heard = clock::now();
         while next < self.options.objects || !flying.is_empty() {
             while next < self.options.objects && flying.len() < FILL_DEPTH {
-                let request = self.object_request(next, op.clone());
+                let request = request(&self.objects, next);
                 flying.insert(self.submit(request));
                 next += 1;
             }
             for (token, response) in self.turn()? {
                 let is_missing = may_miss && response.result == Errno::ENOENT.negated();
                 if flying.remove(&token) && response.result < 0 && !is_missing {
-                    bail!("{:?} of an object: error {}", op.code, -response.result);
+                    let op = response.ops.first().map(|op| op.code);
+                    bail!("{op:?} of an object: error {}", -response.result);
                 }
             }
         }
         Ok(())
     }
 
+    fn writer(&self, round: u64) -> Writer {
+        Writer::new(self.objects.run, round, self.options.block_bytes)
+    }
+
     pub(super) fn fill(&mut self) -> Result<()> {
         let bytes = self.options.object_bytes;
-        let data = workload::payload(bytes, &mut self.rng);
-        let params = OpParams::extent(0, bytes);
-        self.for_each_object(&OsdOp { params, data, ..OsdOp::new(OpCode::WRITEFULL) }, false)
+        let mut payloads = Payloads::new(self.writer(FILL_ROUND), bytes, 0, &mut self.rng);
+        let fill = |objects: &Objects, object| {
+            let data = payloads.take(Place { object, offset: 0 });
+            let params = OpParams::extent(0, bytes);
+            objects.request(object, OsdOp { params, data, ..OsdOp::new(OpCode::WRITEFULL) })
+        };
+        self.for_each_object(fill, false)
     }
 
     /// Erases what may be there of the objects. A second signal ends that.
     pub(super) fn erase(&mut self) -> Result<()> {
-        self.for_each_object(&OsdOp::new(OpCode::DELETE), true)
+        self.for_each_object(Objects::erase, true)
     }
 
     /// Does what a round does, for some bytes and unmeasured.
     pub(super) fn warm_up(&mut self) -> Result<()> {
         let requests = self.options.warm_up_bytes.div_ceil(self.options.block_bytes);
-        self.run(WARM_UP_DEPTH, |submitted| submitted < requests, |_| {})
+        let run = self.prepare(WARM_UP_DEPTH);
+        self.run(run, |submitted| submitted < requests, |_| {})
     }
 
     fn osd_cpu(&self) -> Option<Duration> {
@@ -142,6 +202,7 @@ impl Load<'_> {
     }
 
     pub(super) fn round(&mut self, depth: usize) -> Result<Round> {
+        let run = self.prepare(depth);
         let mut latency = Histogram::new_with_max(LATENCY_MAX_NS, LATENCY_DIGITS)?;
         let (osd_cpu, own_cpu) = (self.osd_cpu(), cpu_time(Path::new("/proc/self")));
         let machine = MachineClock::start();
@@ -149,7 +210,7 @@ impl Load<'_> {
         let end = start + self.options.duration;
         let (mut requests, mut requests_in_time) = (0, 0);
         self.run(
-            depth,
+            run,
             |_| clock::now() < end,
             |since| {
                 let now = clock::now();
@@ -174,58 +235,104 @@ impl Load<'_> {
         })
     }
 
-    /// Keeps so many requests in flight while `may_begin`, which is told how many began, and waits for the last ones.
-    /// `ended` is told when each that ends was submitted.
+    /// What a round needs before its time is taken.
+    fn prepare(&mut self, depth: usize) -> Prepared {
+        self.rounds += 1;
+        let is_write = self.options.workload.is_write();
+        let ahead = if is_write { depth.min(AHEAD_BYTES_MAX / self.options.block_bytes as usize) } else { 0 };
+        let writer = self.writer(self.rounds);
+        let payloads = Payloads::new(writer, self.options.block_bytes, ahead, &mut self.rng);
+        Prepared { depth, payloads, stream: workload::Stream::new(self.options) }
+    }
+
+    /// Keeps its depth of requests in flight while `may_begin`, which is told how many began, and waits for the last
+    /// ones. `ended` is told when each that ends was submitted.
     fn run(
         &mut self,
-        depth: usize,
+        run: Prepared,
         may_begin: impl Fn(u64) -> bool,
         mut ended: impl FnMut(Instant),
     ) -> Result<()> {
-        let payload = workload::payload(self.options.block_bytes, &mut self.rng);
-        let mut started: BTreeMap<Token, Instant> = BTreeMap::new();
-        let mut stream = workload::Stream::new(self.options);
+        let Prepared { depth, mut payloads, mut stream } = run;
+        let mut started: BTreeMap<Token, Started> = BTreeMap::new();
         let mut submitted = 0;
         self.heard = clock::now();
         loop {
             while started.len() < depth && may_begin(submitted) {
-                let request = self.next_request(&mut stream, &payload);
-                let now = clock::now();
-                started.insert(self.submit(request), now);
+                let place = stream.next(&mut self.rng);
+                let (request, data) = self.request_at(place, &mut payloads);
+                let since = clock::now();
+                started.insert(self.submit(request), Started { since, place, data });
                 submitted += 1;
             }
             if started.is_empty() {
                 return Ok(());
             }
             for (token, response) in self.turn()? {
-                let Some(since) = started.remove(&token) else { continue };
-                self.check(&response)?;
+                let Some(Started { since, place, data }) = started.remove(&token) else { continue };
                 ended(since);
+                check(self.options, self.writer(FILL_ROUND), place, &response)?;
+                payloads.give_back(data);
             }
         }
     }
 
-    /// Refuses an answer that is not what was asked for.
-    fn check(&self, response: &Response) -> Result<()> {
-        if response.result < 0 {
-            bail!("a request ended with error {}", -response.result);
-        }
-        let wanted = if self.options.workload.is_write() { 0 } else { self.options.block_bytes };
-        let read = response.ops.iter().map(|op| op.data_bytes() as u64).sum::<u64>();
-        if read != wanted {
-            bail!("a request returned {read} bytes instead of {wanted}");
-        }
-        Ok(())
+    /// With what it writes.
+    fn request_at(&self, place: Place, payloads: &mut Payloads) -> (Request, Bytes) {
+        let params = OpParams::extent(place.offset, self.options.block_bytes);
+        let (code, data) = if self.options.workload.is_write() {
+            (OpCode::WRITE, payloads.take(place))
+        } else {
+            (OpCode::READ, Bytes::new())
+        };
+        let op = OsdOp { params, data: data.clone(), ..OsdOp::new(code) };
+        (self.objects.request(place.object, op), data)
+    }
+}
+
+/// Refuses an answer that is not what was asked for: reads return what `filler` wrote, as a bench that reads writes
+/// nothing else.
+fn check(options: &BenchOptions, filler: Writer, place: Place, response: &Response) -> Result<()> {
+    if response.result < 0 {
+        bail!("a request ended with error {}", -response.result);
+    }
+    let wanted = if options.workload.is_write() { 0 } else { options.block_bytes };
+    let read = response.ops.iter().map(|op| op.data_bytes() as u64).sum::<u64>();
+    if read != wanted {
+        bail!("a request returned {read} bytes instead of {wanted}");
+    }
+    if !response.ops.iter().all(|op| filler.has_written(place, &op.data)) {
+        let Place { object, offset } = place;
+        bail!("a request returned other bytes than were written to object {object} at {offset}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Workload, tests::options},
+        *,
+    };
+
+    fn read(data: impl Into<Bytes>) -> Response {
+        let ops = vec![OsdOp { data: data.into(), ..OsdOp::new(OpCode::READ) }];
+        Response { ops, ..Response::default() }
     }
 
-    fn next_request(&mut self, stream: &mut workload::Stream, payload: &Bytes) -> Request {
-        let (object, offset) = stream.next(&mut self.rng);
-        let params = OpParams::extent(offset, self.options.block_bytes);
-        let op = if self.options.workload.is_write() {
-            OsdOp { params, data: payload.clone(), ..OsdOp::new(OpCode::WRITE) }
-        } else {
-            OsdOp { params, ..OsdOp::new(OpCode::READ) }
-        };
-        self.object_request(object, op)
+    #[test]
+    fn what_a_read_returns_is_what_was_written_there() {
+        let options = BenchOptions { workload: Workload::RandRead, ..options() };
+        let filler = Writer::new(7, FILL_ROUND, options.block_bytes);
+        let (place, other) = (Place { object: 1, offset: 8192 }, Place { object: 1, offset: 4096 });
+        let mut payloads = Payloads::new(filler, options.block_bytes, 0, &mut StdRng::seed_from_u64(1));
+        let [right, wrong] = [place, other].map(|place| read(payloads.take(place)));
+        check(&options, filler, place, &right).unwrap();
+        for bad in [wrong, read(vec![0; 4096])] {
+            let error = check(&options, filler, place, &bad).unwrap_err().to_string();
+            assert_eq!(error, "a request returned other bytes than were written to object 1 at 8192");
+        }
+        assert!(check(&options, filler, place, &read(vec![0; 100])).is_err());
+        assert!(check(&options, filler, place, &Response { result: -5, ..right }).is_err());
     }
 }

@@ -5,6 +5,7 @@ mod cpu;
 mod load;
 mod pool;
 mod report;
+mod stamps;
 mod waiting;
 mod workload;
 
@@ -161,7 +162,7 @@ fn wait_for_line(load: &mut Load<'_>) -> Result<usize> {
 mod tests {
     use super::*;
 
-    fn options() -> BenchOptions {
+    pub(super) fn options() -> BenchOptions {
         BenchOptions {
             conf: PathBuf::new(),
             client: "admin".to_owned(),

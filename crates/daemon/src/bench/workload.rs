@@ -1,9 +1,8 @@
-//! Which block comes next, and what is written to it.
+//! Which block comes next.
 
-use bytes::Bytes;
-use rand::{Rng, RngCore, rngs::StdRng};
+use rand::{Rng, rngs::StdRng};
 
-use super::BenchOptions;
+use super::{BenchOptions, stamps::Place};
 
 /// What a round does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +44,6 @@ impl Workload {
     }
 }
 
-/// Bytes that do not compress.
-pub(super) fn payload(bytes: u64, rng: &mut StdRng) -> Bytes {
-    let mut data = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
-    rng.fill_bytes(&mut data);
-    Bytes::from(data)
-}
-
 /// The blocks of a round.
 pub(super) struct Stream {
     is_random: bool,
@@ -72,11 +64,14 @@ impl Stream {
         }
     }
 
-    /// The next block: its object and its offset there, in bytes.
-    pub(super) fn next(&mut self, rng: &mut StdRng) -> (u64, u64) {
+    /// The next block.
+    pub(super) fn next(&mut self, rng: &mut StdRng) -> Place {
         let blocks = self.objects * self.blocks_per_object;
         let block = if self.is_random { rng.random_range(0..blocks) } else { self.at % blocks };
         self.at += 1;
-        (block / self.blocks_per_object, block % self.blocks_per_object * self.block_bytes)
+        Place {
+            object: block / self.blocks_per_object,
+            offset: block % self.blocks_per_object * self.block_bytes,
+        }
     }
 }
