@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use bytes::Bytes;
 use client::{Outcome, Request, Response};
 use hdrhistogram::Histogram;
-use messages::{OpCode, OpParams, OsdOp};
+use messages::{OpCode, OpParams, OsdOp, osd_flag};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{Errno, Instant, PoolId, Token};
 
@@ -47,8 +47,9 @@ impl Objects {
         Request::new(self.pool, format!("loligo_bench.{:016x}.{object}", self.run), vec![op])
     }
 
+    /// Removes one, also from a pool that is full, where requests wait for space that do not say that they try.
     fn erase(&self, object: u64) -> Request {
-        self.request(object, OsdOp::new(OpCode::DELETE))
+        Request { flags: osd_flag::FULL_TRY, ..self.request(object, OsdOp::new(OpCode::DELETE)) }
     }
 }
 
@@ -310,6 +311,8 @@ fn check(options: &BenchOptions, filler: Writer, place: Place, response: &Respon
 
 #[cfg(test)]
 mod tests {
+    use messages::tries_when_full;
+
     use super::{
         super::{Workload, tests::options},
         *,
@@ -334,5 +337,12 @@ mod tests {
         }
         assert!(check(&options, filler, place, &read(vec![0; 100])).is_err());
         assert!(check(&options, filler, place, &Response { result: -5, ..right }).is_err());
+    }
+
+    #[test]
+    fn objects_are_erased_from_a_pool_that_is_full_of_them() {
+        let objects = Objects { pool: PoolId(1), run: 7 };
+        assert!(tries_when_full(objects.erase(3).flags));
+        assert!(!tries_when_full(objects.request(3, OsdOp::new(OpCode::READ)).flags));
     }
 }
