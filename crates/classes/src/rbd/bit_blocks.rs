@@ -1,6 +1,8 @@
 //! The blocks of a stored object map that a change touches, with their crcs. A map has up to 61 MiB, and changes each
 //! time when a data object is written first: the rest of it is not read for that.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use codec::{Decode, DecodeError, Reader};
 use types::Errno;
@@ -58,12 +60,10 @@ impl Blocks {
         Ok(Blocks { start: block * BLOCK_ELEMENTS, elements: BitVector::of_blocks(data.to_vec()), crcs_at })
     }
 
-    pub(super) fn get(&self, index: u64) -> u8 {
-        self.elements.get(index - self.start)
-    }
-
-    pub(super) fn set(&mut self, index: u64, value: u8) {
-        self.elements.set(index - self.start, value);
+    /// As [`BitVector::set_where`], by the byte alone.
+    pub(super) fn set_where(&mut self, elements: Range<u64>, value: u8, which: impl Fn(u8) -> u8) -> bool {
+        let elements = elements.start - self.start..elements.end - self.start;
+        self.elements.set_where(elements, value, |_, byte| which(byte))
     }
 
     /// Writes the elements `first..end`, and the crcs.

@@ -25,6 +25,14 @@ struct Header {
     count: u64,
 }
 
+/// For each byte, the bits of its elements of which `is_wanted` holds.
+pub(super) fn those_that(is_wanted: impl Fn(u8) -> bool) -> [u8; 256] {
+    std::array::from_fn(|byte| {
+        let shifts = (0..PER_BYTE).map(shift);
+        shifts.filter(|shift| is_wanted(byte as u8 >> shift & 3)).fold(0, |bits, shift| bits | 3 << shift)
+    })
+}
+
 /// A vector of two-bit elements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BitVector {
@@ -58,6 +66,31 @@ impl BitVector {
     pub(super) fn set(&mut self, index: u64, value: u8) {
         let byte = &mut self.data[(index / PER_BYTE) as usize];
         *byte = *byte & !(3 << shift(index)) | (value & 3) << shift(index);
+    }
+
+    /// Sets those of `elements` to `value` whose bits `which` names, of the byte at that place; true if there are any.
+    pub(super) fn set_where(
+        &mut self,
+        elements: Range<u64>,
+        value: u8,
+        which: impl Fn(usize, u8) -> u8,
+    ) -> bool {
+        let from = (elements.start / PER_BYTE) as usize;
+        let to = elements.end.div_ceil(PER_BYTE) as usize;
+        let fill = (value & 3) * EACH;
+        let mut is_any = false;
+        for (at, byte) in self.data[from..to].iter_mut().enumerate() {
+            let mut bits = which(from + at, *byte);
+            if at == 0 {
+                bits &= u8::MAX >> (elements.start % PER_BYTE * 2);
+            }
+            if from + at + 1 == to {
+                bits &= u8::MAX << shift(elements.end - 1);
+            }
+            *byte = *byte & !bits | fill & bits;
+            is_any |= bits != 0;
+        }
+        is_any
     }
 
     /// Makes it `count` long; new elements are `value`.
@@ -147,4 +180,36 @@ pub(super) fn check_crc(expected: u32, bytes: &[u8]) -> Result<(), DecodeError> 
 
 fn shift(index: u64) -> u64 {
     (PER_BYTE - 1 - index % PER_BYTE) * 2
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn elements_are_set_as_one_after_the_other(
+            data in prop::collection::vec(any::<u8>(), 1..40),
+            (start, end) in (0u64..160, 0u64..160),
+            wanted: u8,
+            value: u8,
+        ) {
+            let vector = BitVector::of_blocks(data);
+            let elements = start.min(end).min(vector.len())..start.max(end).min(vector.len());
+            let is_wanted = |old: u8| wanted >> old & 1 == 1;
+            let (mut slow, mut is_any) = (vector.clone(), false);
+            for index in elements.clone() {
+                if is_wanted(slow.get(index)) {
+                    slow.set(index, value);
+                    is_any = true;
+                }
+            }
+            let table = those_that(is_wanted);
+            let mut fast = vector;
+            prop_assert_eq!(fast.set_where(elements, value, |_, byte| table[usize::from(byte)]), is_any);
+            prop_assert_eq!(fast, slow);
+        }
+    }
 }

@@ -6,7 +6,7 @@ use types::Errno;
 
 use super::{
     bit_blocks::Blocks,
-    bit_vector::{BitVector, COUNT_MAX},
+    bit_vector::{BitVector, COUNT_MAX, those_that},
 };
 use crate::{ObjectView, Stop, keys::input};
 
@@ -63,15 +63,8 @@ pub(super) fn object_map_update(view: &mut dyn ObjectView, bytes: &Bytes) -> Res
         Some(EXISTS) => old == EXISTS || old == EXISTS_CLEAN,
         Some(wanted) => old == wanted,
     };
-    let mut is_changed = false;
-    for index in first..end {
-        let old = blocks.get(index);
-        if old != state && matches(old) {
-            blocks.set(index, state);
-            is_changed = true;
-        }
-    }
-    if is_changed {
+    let changing = those_that(|old| old != state && matches(old));
+    if blocks.set_where(first..end, state, |byte| changing[usize::from(byte)]) {
         blocks.write(view, first, end)?;
     }
     Ok(Bytes::new())
@@ -80,25 +73,19 @@ pub(super) fn object_map_update(view: &mut dyn ObjectView, bytes: &Bytes) -> Res
 /// The image got a snapshot: objects that exist are clean until they are written again.
 pub(super) fn object_map_snap_add(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
     let mut map = read_map(view)?;
-    let before = map.clone();
-    for index in 0..map.len() {
-        if map.get(index) == EXISTS {
-            map.set(index, EXISTS_CLEAN);
-        }
-    }
-    if map == before { Ok(Bytes::new()) } else { write_map(view, &map) }
+    let existing = those_that(|old| old == EXISTS);
+    let is_changed = map.set_where(0..map.len(), EXISTS_CLEAN, |_, byte| existing[usize::from(byte)]);
+    if is_changed { write_map(view, &map) } else { Ok(Bytes::new()) }
 }
 
 /// A snapshot went: what is clean in the head only because of it is dirty again.
 pub(super) fn object_map_snap_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let snap: BitVector = input(bytes)?;
     let mut map = read_map(view)?;
-    let before = map.clone();
-    for index in 0..map.len() {
-        let was_written = index >= snap.len() || snap.get(index) == EXISTS;
-        if map.get(index) == EXISTS_CLEAN && was_written {
-            map.set(index, EXISTS);
-        }
-    }
-    if map == before { Ok(Bytes::new()) } else { write_map(view, &map) }
+    let (clean, written) = (those_that(|old| old == EXISTS_CLEAN), those_that(|old| old == EXISTS));
+    let shared = map.len().min(snap.len());
+    let both = |at: usize, byte: u8| clean[usize::from(byte)] & written[usize::from(snap.data()[at])];
+    let is_any_written = map.set_where(0..shared, EXISTS, both);
+    let is_any_newer = map.set_where(shared..map.len(), EXISTS, |_, byte| clean[usize::from(byte)]);
+    if is_any_written || is_any_newer { write_map(view, &map) } else { Ok(Bytes::new()) }
 }

@@ -1,5 +1,6 @@
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
+use proptest::prelude::*;
 use types::{Errno, SnapId, UTime};
 
 use super::{bit_vector::BitVector, types::*};
@@ -126,6 +127,52 @@ fn an_object_map_has_a_crc_for_each_block() {
         let footer = [&footer[4..8], &count.to_le_bytes(), &crcs].concat();
         let bytes = [front, &(footer.len() as u32).to_le_bytes(), &footer].concat();
         assert_eq!(BitVector::from_bytes(bytes.into()).is_ok(), count == 3, "{count}");
+    }
+}
+
+/// An object map with these states.
+fn stored_map(states: &[u8]) -> (TestView, Bytes) {
+    let mut map = BitVector::default();
+    map.resize(states.len() as u64, 0);
+    (0..).zip(states).for_each(|(at, state)| map.set(at, *state));
+    let view = TestView { exists: true, data: map.to_bytes(true).to_vec(), ..TestView::default() };
+    (view, map.to_bytes(false))
+}
+
+proptest! {
+    /// The whole of a large map is gone through in one turn, so not object by object.
+    #[test]
+    fn objects_change_as_one_after_the_other(
+        states in prop::collection::vec(0u8..4, 1..70),
+        snap in prop::collection::vec(0u8..4, 1..70),
+        (start, end) in (0usize..70, 0usize..70),
+        (state, filter) in (0u8..4, prop::option::of(0u8..4)),
+    ) {
+        let (first, end) = (start.min(end), start.max(end).min(states.len()));
+        let call = |name: &str, input: Bytes, expected: Vec<u8>| {
+            let (mut view, _) = stored_map(&states);
+            let result = view.call("rbd", name, input);
+            let map = BitVector::from_bytes(Bytes::from(view.data.clone())).unwrap();
+            let found: Vec<u8> = (0..map.len()).map(|at| map.get(at)).collect();
+            prop_assert_eq!(view.changes > 0, expected != states, "{}", name);
+            prop_assert_eq!(&found, &expected, "{}", name);
+            Ok(result)
+        };
+        let added = states.iter().map(|old| if *old == 1 { 3 } else { *old });
+        prop_assert_eq!(call("object_map_snap_add", Bytes::new(), added.collect())?, Ok(Bytes::new()));
+        let removed = states.iter().enumerate().map(|(at, old)| {
+            let was_written = snap.get(at).is_none_or(|state| *state == 1);
+            if *old == 3 && was_written { 1 } else { *old }
+        });
+        let snap = stored_map(&snap).1;
+        prop_assert_eq!(call("object_map_snap_remove", snap, removed.collect())?, Ok(Bytes::new()));
+        let matches = |old: u8| filter.is_none_or(|wanted| old == wanted || (wanted, old) == (1, 3));
+        let updated = states.iter().enumerate().map(|(at, old)| {
+            if (first..end).contains(&at) && matches(*old) { state } else { *old }
+        });
+        let input = bytes(((first as u64, end as u64), state, filter));
+        let result = call("object_map_update", input, updated.collect())?;
+        prop_assert_eq!(result, if first < end { Ok(Bytes::new()) } else { Err(Errno::ERANGE) });
     }
 }
 
