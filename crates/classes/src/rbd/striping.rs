@@ -19,7 +19,11 @@ pub(super) fn get_stripe_unit_count(view: &mut dyn ObjectView, _: &Bytes) -> Res
     require_feature(view, feature::STRIPINGV2)?;
     let unit = match find::<u64>(view, b"stripe_unit")? {
         Some(unit) => unit,
-        None => object_bytes(view)?,
+        // An image without an order is damaged.
+        None => match object_bytes(view) {
+            Err(Stop::Refused(_)) => return Err(Errno::EIO.into()),
+            other => other?,
+        },
     };
     output(&(unit, find::<u64>(view, b"stripe_count")?.unwrap_or(1)))
 }

@@ -177,6 +177,16 @@ proptest! {
 }
 
 #[test]
+fn an_image_without_an_order_has_no_stripe_unit() {
+    let mut view = image(feature::STRIPINGV2);
+    assert_eq!(view.call("rbd", "get_stripe_unit_count", "").unwrap(), bytes((4u64 << 20, 1u64)));
+    view.omap.remove(&b"order"[..]);
+    assert_eq!(view.call("rbd", "get_stripe_unit_count", "").unwrap_err(), Errno::EIO);
+    let set = view.call("rbd", "set_stripe_unit_count", bytes((4096u64, 2u64)));
+    assert_eq!(set.unwrap_err(), Errno::ENOENT);
+}
+
+#[test]
 fn namespaces_are_listed_as_many_as_are_asked_for() {
     let mut view = TestView { exists: true, ..TestView::default() };
     for name in ["a", "b", "c"] {
