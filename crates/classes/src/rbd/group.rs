@@ -70,19 +70,28 @@ pub(super) fn group_image_list(view: &mut dyn ObjectView, bytes: &Bytes) -> Resu
     output(&statuses.collect::<Result<Vec<_>, Stop>>()?)
 }
 
+/// The group that the image is in; EINVAL if what is stored is none.
+fn group_of(view: &mut dyn ObjectView) -> Result<Option<GroupSpec>, Stop> {
+    let stored = view.omap_get(GROUP_REF)?;
+    stored.map(|bytes| input(&bytes)).transpose()
+}
+
 pub(super) fn image_group_add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let group: GroupSpec = input(bytes)?;
-    if find::<GroupSpec>(view, GROUP_REF)?.is_some_and(|old| old != group) {
-        return Err(Errno::EEXIST.into());
+    match group_of(view)? {
+        Some(old) if old == group => {}
+        Some(_) => return Err(Errno::EEXIST.into()),
+        None => {
+            set_op_features(view, op_feature::GROUP, op_feature::GROUP)?;
+            write(view, GROUP_REF, &group)?;
+        }
     }
-    set_op_features(view, op_feature::GROUP, op_feature::GROUP)?;
-    write(view, GROUP_REF, &group)?;
     Ok(Bytes::new())
 }
 
 pub(super) fn image_group_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let group: GroupSpec = input(bytes)?;
-    if read::<GroupSpec>(view, GROUP_REF)? != group {
+    if group_of(view)?.ok_or(Errno::ENOENT)? != group {
         return Err(Errno::EBADF.into());
     }
     set_op_features(view, 0, op_feature::GROUP)?;
@@ -93,7 +102,7 @@ pub(super) fn image_group_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Re
 pub(super) fn image_group_get(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
     check_exists(view)?;
     let none = GroupSpec { group_id: Bytes::new(), pool_id: -1 };
-    output(&find(view, GROUP_REF)?.unwrap_or(none))
+    output(&group_of(view)?.unwrap_or(none))
 }
 
 /// When a snapshot was made among those of its group: a number per id, larger than all before.

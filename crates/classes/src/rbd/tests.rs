@@ -490,3 +490,40 @@ fn names_need_not_be_utf8() {
     let listed = view.call("rbd", "group_image_list", bytes((first, 9u64))).unwrap();
     assert_eq!(Vec::<GroupImageStatus>::from_bytes(listed).unwrap(), [status]);
 }
+
+#[test]
+fn an_image_that_is_in_its_group_already_stays_as_it_is() {
+    let mut view = image(0);
+    let group = |id: &'static str| bytes(GroupSpec { group_id: id.into(), pool_id: 3 });
+    view.call("rbd", "image_group_add", group("g")).unwrap();
+    let changes = view.changes;
+    view.call("rbd", "image_group_add", group("g")).unwrap();
+    assert_eq!(view.changes, changes);
+    assert_eq!(view.call("rbd", "image_group_add", group("h")).unwrap_err(), Errno::EEXIST);
+    assert_eq!(view.call("rbd", "image_group_remove", group("h")).unwrap_err(), Errno::EBADF);
+    assert_eq!(view.call("rbd", "image_group_get", "").unwrap(), group("g"));
+    // Ceph tells what is no group from what cannot be read.
+    view.omap.insert("rbd_group_ref".into(), "?".into());
+    for (method, input) in [
+        ("image_group_add", group("g")),
+        ("image_group_remove", group("g")),
+        ("image_group_get", Bytes::new()),
+    ] {
+        assert_eq!(view.call("rbd", method, input).unwrap_err(), Errno::EINVAL, "{method}");
+    }
+    view.omap.remove(&b"rbd_group_ref"[..]);
+    assert_eq!(view.call("rbd", "image_group_remove", group("g")).unwrap_err(), Errno::ENOENT);
+}
+
+/// A newer client may have put it there in a form of its own.
+#[test]
+fn what_the_trash_has_of_an_image_is_given_back_as_it_is() {
+    let mut view = TestView { exists: true, ..TestView::default() };
+    let (id, spec) = (bytes("1a".to_owned()), Bytes::from_static(b"in a form of its own"));
+    view.omap.insert("id_1a".into(), spec.clone());
+    assert_eq!(view.call("rbd", "trash_get", id.clone()).unwrap(), spec);
+    view.call("rbd", "trash_remove", id.clone()).unwrap();
+    for method in ["trash_get", "trash_remove"] {
+        assert_eq!(view.call("rbd", method, id.clone()).unwrap_err(), Errno::ENOENT);
+    }
+}

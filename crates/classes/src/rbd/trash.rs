@@ -32,7 +32,7 @@ pub(super) fn trash_add(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Byte
 
 pub(super) fn trash_remove(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let id: Bytes = input(bytes)?;
-    read::<TrashImageSpec>(view, &key(&id))?;
+    view.omap_get(&key(&id))?.ok_or(Errno::ENOENT)?;
     remove(view, &key(&id))?;
     Ok(Bytes::new())
 }
@@ -46,8 +46,7 @@ pub(super) fn trash_list(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Byt
 
 pub(super) fn trash_get(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let id: Bytes = input(bytes)?;
-    let spec: TrashImageSpec = read(view, &key(&id))?;
-    output(&spec)
+    view.omap_get(&key(&id))?.ok_or(Errno::ENOENT.into())
 }
 
 pub(super) fn trash_state_set(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
