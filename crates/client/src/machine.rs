@@ -6,7 +6,8 @@ use messages::Message;
 use types::{Epoch, Instant, OsdId, OsdMap, Token, UTime};
 
 use crate::{
-    Effect, Event, Request, SessionId, commands::PendingCommand, requests::InFlight, sessions::Session,
+    Effect, Event, Request, SessionId, commands::PendingCommand, maps::MapWish, requests::InFlight,
+    sessions::Session,
 };
 
 /// Fixed properties of a client.
@@ -31,7 +32,9 @@ pub struct Client {
     pub(crate) pool_checks: BTreeMap<u64, u64>,
     pub(crate) next_tid: u64,
     pub(crate) next_session: u64,
-    pub(crate) is_timer_set: bool,
+    pub(crate) map_wish: MapWish,
+    /// When [`Event::Timer`] is to come.
+    timer: Option<Instant>,
     pub(crate) replica_answers: u64,
 }
 
@@ -53,7 +56,8 @@ impl Client {
             pool_checks: BTreeMap::new(),
             next_tid: 1,
             next_session: 1,
-            is_timer_set: false,
+            map_wish: MapWish::default(),
+            timer: None,
             replica_answers: 0,
         }
     }
@@ -103,6 +107,20 @@ impl Client {
     pub(crate) fn take_tid(&mut self) -> u64 {
         self.next_tid += 1;
         self.next_tid - 1
+    }
+
+    /// Has the timer come at `at`, if it does not come before that anyway.
+    pub(crate) fn wake_at(&mut self, at: Instant, ctx: &mut Ctx<'_>) {
+        if self.timer.is_none_or(|timer| at < timer) {
+            self.timer = Some(at);
+            ctx.effects.push(Effect::SetTimer(at));
+        }
+    }
+
+    fn on_timer(&mut self, ctx: &mut Ctx<'_>) {
+        self.timer = None;
+        self.redial(ctx);
+        self.ask_again_for_maps(ctx);
     }
 
     /// Epoch of the newest map, 0 without one.

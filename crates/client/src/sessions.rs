@@ -84,15 +84,11 @@ impl Client {
             session.state = State::Lost { redial_at };
             session.backoffs.clear();
         }
-        if !self.is_timer_set {
-            self.is_timer_set = true;
-            ctx.effects.push(Effect::SetTimer(redial_at));
-        }
+        self.wake_at(redial_at, ctx);
     }
 
     /// Forgets lost connections whose time has come, and dials those that requests wait for.
-    pub(crate) fn on_timer(&mut self, ctx: &mut Ctx<'_>) {
-        self.is_timer_set = false;
+    pub(crate) fn redial(&mut self, ctx: &mut Ctx<'_>) {
         let mut due = Vec::new();
         let mut next: Option<Instant> = None;
         for (osd, session) in &self.sessions {
@@ -107,8 +103,7 @@ impl Client {
             self.resend_to(osd, ctx);
         }
         if let Some(at) = next {
-            self.is_timer_set = true;
-            ctx.effects.push(Effect::SetTimer(at));
+            self.wake_at(at, ctx);
         }
     }
 

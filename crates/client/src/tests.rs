@@ -7,10 +7,10 @@ use messages::{
     osd_flag,
 };
 use types::{
-    Epoch, Errno, HObject, Incremental, Instant, OsdId, OsdMap, OsdState, PoolId, SpgId, Token, UTime,
+    Epoch, Errno, HObject, Incremental, Instant, OsdId, OsdMap, OsdState, PoolId, SpgId, Token, UTime, Uuid,
 };
 
-use crate::{Client, ClientConfig, Effect, Event, REDIAL_AFTER, Request, SessionId};
+use crate::{Client, ClientConfig, Effect, Event, REDIAL_AFTER, Request, SessionId, maps::ASK_AGAIN_AFTER};
 
 const MAPS: &[u8] = include_bytes!("../../messages/testdata/osd_map_41_s2c_005.front.bin");
 
@@ -51,6 +51,29 @@ impl Bench {
         let fulls = [(newest, bytes)].into();
         let message = MOSDMap { fsid, fulls, newest, ..MOSDMap::default() };
         self.handle(Event::FromMon(0, message.into()));
+    }
+
+    /// Sends the client an incremental to its next epoch, as the epoch after that of `self.map`, and says that there
+    /// is one epoch more.
+    fn send_incremental(&mut self, inc: &Incremental) {
+        let epoch = self.map.epoch.next();
+        let incrementals = [(epoch, inc.to_bytes(Features::PACIFIC))].into();
+        let message =
+            MOSDMap { fsid: self.map.fsid, incrementals, newest: epoch.next(), ..MOSDMap::default() };
+        self.handle(Event::FromMon(0, message.into()));
+    }
+
+    /// From which epoch on the monitor was asked for maps.
+    fn asked(&self) -> Vec<u64> {
+        let start = |effect: &Effect| match effect {
+            Effect::SendMon(0, Message::MMonSubscribe(message)) => Some(message.what.get("osdmap")?.start),
+            _ => None,
+        };
+        self.effects.iter().filter_map(start).collect()
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.client.map().unwrap().epoch
     }
 
     fn pool(&self) -> PoolId {
@@ -479,4 +502,84 @@ fn a_primary_that_sends_a_read_for_any_copy_on_is_asked_as_primary() {
         assert_eq!(b.done(), [(token, Errno::EAGAIN.negated())], "it does not go on for ever");
     }
     assert_eq!(asked, 4);
+}
+
+/// Such a map would take the client back in time, or have it take the same map for ever.
+#[test]
+fn a_map_that_is_not_of_its_epoch_or_cluster_does_not_count() {
+    let mut b = Bench::new();
+    let (epoch, next) = (b.map.epoch, b.map.epoch.next());
+    let other = Uuid([8; 16]);
+    for (its_epoch, fsid) in [(epoch, b.map.fsid), (Epoch(1), b.map.fsid), (next, other)] {
+        let map = OsdMap { epoch: its_epoch, fsid, ..b.map.clone() };
+        let bytes = map.to_bytes(Features::PACIFIC);
+        let fulls = [(next, bytes.clone())].into();
+        let message = MOSDMap { fsid: b.map.fsid, fulls, newest: next, ..MOSDMap::default() };
+        b.handle(Event::FromMon(0, message.into()));
+        assert_eq!(b.client.map(), Some(&b.map));
+        b.send_incremental(&Incremental { fullmap: bytes, ..Incremental::new(b.map.fsid, next) });
+        assert_eq!(b.client.map(), Some(&b.map));
+    }
+}
+
+/// Asked for again, it would come as it came, and without a pause as fast as the network carries it.
+#[test]
+fn where_an_incremental_does_not_apply_a_whole_map_is_asked_for_and_not_at_once_again() {
+    let mut b = Bench::new();
+    let mut bad = Incremental::new(b.map.fsid, b.map.epoch.next());
+    bad.new_weight.insert(OsdId(1_000), 0);
+    b.send_incremental(&bad);
+    assert_eq!(b.asked(), [0]);
+    let due = b.now + ASK_AGAIN_AFTER;
+    assert!(
+        matches!(b.effects[..], [Effect::SetTimer(at), Effect::SendMon(..)] if at == due),
+        "{:?}",
+        b.effects
+    );
+    b.send_incremental(&bad);
+    assert!(b.asked().is_empty());
+    b.now = due;
+    b.handle(Event::Timer);
+    assert_eq!(b.asked(), [0]);
+    b.handle(Event::MonOpened);
+    assert_eq!(b.asked(), [0]);
+    b.publish();
+    assert_eq!(b.epoch(), b.map.epoch);
+    b.now = b.now + ASK_AGAIN_AFTER;
+    b.handle(Event::Timer);
+    assert!(b.asked().is_empty());
+    b.handle(Event::MonOpened);
+    assert_eq!(b.asked(), [u64::from(b.map.epoch.next().0)], "incrementals do again");
+}
+
+/// The map moves on by the good one, which is no reason to wait for the bad one.
+#[test]
+fn a_whole_map_is_asked_for_where_only_the_second_incremental_does_not_apply() {
+    let mut b = Bench::new();
+    let good = Incremental::new(b.map.fsid, b.map.epoch.next());
+    let bad = Incremental::new(Uuid([8; 16]), good.epoch.next());
+    let incrementals =
+        [&good, &bad].into_iter().map(|inc| (inc.epoch, inc.to_bytes(Features::PACIFIC))).collect();
+    let message = MOSDMap { fsid: b.map.fsid, incrementals, newest: bad.epoch, ..MOSDMap::default() };
+    b.handle(Event::FromMon(0, message.into()));
+    assert_eq!((b.epoch(), b.asked()), (good.epoch, vec![0]));
+}
+
+#[test]
+fn a_redial_and_a_question_for_maps_both_come_though_there_is_one_timer() {
+    let mut b = Bench::new();
+    b.send_incremental(&Incremental::new(Uuid([8; 16]), b.map.epoch.next()));
+    let asked_again = b.now + ASK_AGAIN_AFTER;
+    b.read(1, "a");
+    let session = b.dialed()[0];
+    b.handle(Event::SessionClosed(session));
+    let redialed = b.now + REDIAL_AFTER;
+    assert!(matches!(b.effects[..], [Effect::SetTimer(at)] if at == redialed), "{:?}", b.effects);
+    b.now = redialed;
+    b.handle(Event::Timer);
+    assert!(b.dialed().len() == 1 && b.asked().is_empty());
+    assert!(b.effects.iter().any(|effect| matches!(effect, Effect::SetTimer(at) if *at == asked_again)));
+    b.now = asked_again;
+    b.handle(Event::Timer);
+    assert_eq!(b.asked(), [0]);
 }

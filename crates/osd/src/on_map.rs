@@ -51,7 +51,9 @@ impl Osd {
         while self.take_next_map(source, &message, ctx) {}
         let has_moved = self.map.epoch > before;
         let newest = message.newest;
-        let is_healed = self.whole_map.take_if(|wanted| wanted.is_reached(self.map.epoch)).is_some();
+        let oldest = if source == MapSource::Monitor { message.oldest } else { Epoch(0) };
+        let is_over = |wanted: &mut WholeMap| wanted.is_over(self.map.epoch, oldest);
+        let is_healed = self.whole_map.take_if(is_over).is_some();
         if has_moved {
             // The other shards learn maps from this one only, behind what it has told them of leases: so when an epoch
             // ends there, they know all peers that were given a lease in it.
@@ -87,9 +89,15 @@ impl Osd {
             return false;
         }
         let newer = message.fulls.iter().rev().find(|(epoch, _)| **epoch > self.map.epoch);
-        let Some((_, bytes)) = newer else { return false };
-        let Some(map) = Osd::decode_full(bytes.clone()) else { return false };
-        self.install(map, bytes.clone(), None, ctx);
+        let Some((epoch, bytes)) = newer else { return false };
+        match OsdMap::of_epoch(*epoch, self.config.fsid, bytes.clone()) {
+            Ok(map) => self.install(map, bytes.clone(), None, ctx),
+            Err(error) => {
+                tracing::error!(%error, epoch = epoch.0, "a full map is of no use");
+                self.want_whole_map(*epoch, ctx);
+                return false;
+            }
+        }
         true
     }
 

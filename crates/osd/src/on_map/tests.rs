@@ -275,7 +275,8 @@ impl Following {
 
     /// The monitor sends maps; returns what the OSD asks for.
     fn hear(&mut self, maps: MOSDMap) -> Vec<Asked> {
-        let maps = MOSDMap { fsid: Uuid([1; 16]), oldest: Epoch(1), newest: self.map.epoch, ..maps };
+        let oldest = maps.oldest.max(Epoch(1));
+        let maps = MOSDMap { fsid: Uuid([1; 16]), oldest, newest: self.map.epoch, ..maps };
         self.handle(Event::FromMon(maps.into()))
     }
 
@@ -310,4 +311,37 @@ fn a_map_that_is_not_the_monitors_is_asked_for_as_a_whole() {
     assert_eq!(it.osd.map.epoch, Epoch(3));
     it.now = it.now + Duration::from_secs(6);
     assert_eq!(it.handle(Event::Timer(crate::osd::TICK)), []);
+}
+
+/// With one of them, the OSD would go back to intervals that are over.
+#[test]
+fn a_full_map_that_is_not_of_its_epoch_or_cluster_is_asked_for_once_more() {
+    for (its_epoch, fsid) in [(1, 1), (2, 1), (6, 1), (5, 8)] {
+        let mut it = Following::new();
+        let second = it.next(false);
+        it.hear(MOSDMap { incrementals: [second].into(), ..MOSDMap::default() });
+        it.map.epoch = Epoch(5);
+        let whole = OsdMap { epoch: Epoch(its_epoch), fsid: Uuid([fsid; 16]), ..it.map.clone() };
+        let fulls: BTreeMap<Epoch, Bytes> = [(Epoch(5), whole.to_bytes_and_crc().0)].into();
+        let maps = MOSDMap { fulls, oldest: Epoch(4), ..MOSDMap::default() };
+        assert_eq!(it.hear(maps.clone()), [Asked::Whole(Epoch(5))]);
+        assert_eq!((it.osd.map.epoch, it.osd.map.fsid), (Epoch(2), Uuid([1; 16])));
+        assert_eq!(it.hear(maps), [], "not at once again");
+        it.now = it.now + Duration::from_secs(6);
+        assert_eq!(it.handle(Event::Timer(crate::osd::TICK)), [Asked::Whole(Epoch(5))]);
+        // The monitor has it no more.
+        it.map.epoch = Epoch(7);
+        assert_eq!(it.hear(MOSDMap { oldest: Epoch(6), ..MOSDMap::default() }), [Asked::From(3)]);
+    }
+}
+
+#[test]
+fn an_incremental_with_the_full_map_of_another_epoch_is_not_taken() {
+    let mut it = Following::new();
+    let (bytes, full_crc) = it.map.to_bytes_and_crc();
+    let inc = Incremental { fullmap: bytes, full_crc, ..Incremental::new(Uuid([1; 16]), Epoch(2)) };
+    it.next(false);
+    let incrementals = [(Epoch(2), inc.to_bytes(Features::PACIFIC))].into();
+    assert_eq!(it.hear(MOSDMap { incrementals, ..MOSDMap::default() }), [Asked::Whole(Epoch(2))]);
+    assert_eq!(it.osd.map.epoch, Epoch(1));
 }

@@ -1,4 +1,5 @@
-//! Where an incremental does not lead to the map that the monitor has, that map is asked for as a whole.
+//! Where an incremental does not lead to the map that the monitor has, or a full map is not what it was sent as, that
+//! map is asked for as a whole.
 
 use std::time::Duration;
 
@@ -19,14 +20,14 @@ pub(crate) struct WholeMap {
 }
 
 impl WholeMap {
-    /// True if `newest` needs it no more.
-    pub(crate) fn is_reached(self, newest: Epoch) -> bool {
-        newest >= self.epoch
+    /// True if `newest` needs it no more, or if the monitor, whose oldest map this is, has it no more.
+    pub(crate) fn is_over(self, newest: Epoch, oldest: Epoch) -> bool {
+        newest >= self.epoch || oldest > self.epoch
     }
 }
 
 impl Osd {
-    /// The map of `epoch` cannot be had from its incremental.
+    /// The map of `epoch` cannot be had from what was sent.
     pub(crate) fn want_whole_map(&mut self, epoch: Epoch, ctx: &mut Ctx<'_>) {
         if self.whole_map.is_none_or(|wanted| wanted.epoch != epoch) {
             self.whole_map = Some(WholeMap { epoch, due: ctx.now });

@@ -1,6 +1,7 @@
-//! `OSDMap::apply_incremental`: the next epoch from this one, by Ceph's rules to the letter, as every
-//! holder of the map must come to the same bytes.
+//! Which maps count, and `OSDMap::apply_incremental`: the next epoch from this one, by Ceph's rules to the letter, as
+//! every holder of the map must come to the same bytes.
 
+use bytes::Bytes;
 use codec::Decode;
 use thiserror::Error;
 
@@ -10,13 +11,21 @@ use super::{
 };
 use crate::{EntityAddrVec, Epoch, OsdId, UTime, Uuid};
 
-/// Why an incremental cannot be applied. The map is unchanged.
+/// Why a map that was sent does not count. The map that it was for is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ApplyError {
     /// It belongs to another cluster.
-    #[error("the incremental belongs to another cluster")]
+    #[error("the map belongs to another cluster")]
     WrongFsid,
+    /// It is a full map of another epoch than the one that it was sent as.
+    #[error("a map of epoch {found} in place of that of epoch {wanted}")]
+    NotItsEpoch {
+        /// The epoch that it was sent as.
+        wanted: Epoch,
+        /// Its own.
+        found: Epoch,
+    },
     /// It does not lead on from the map's epoch.
     #[error("an incremental to epoch {found} does not follow epoch {ours}")]
     WrongEpoch {
@@ -39,12 +48,25 @@ pub enum ApplyError {
         /// The number asked for.
         max_osd: i32,
     },
-    /// The full map or the CRUSH map inside it cannot be read.
-    #[error("a map inside the incremental: {0}")]
+    /// The full map, or the CRUSH map inside an incremental, cannot be read.
+    #[error("a map that cannot be read: {0}")]
     Decode(#[from] codec::DecodeError),
 }
 
 impl OsdMap {
+    /// The full map that was sent as that of `epoch` in the cluster `fsid`, if it is. A holder that took another one
+    /// would go back in time, or wait for ever to get on.
+    pub fn of_epoch(epoch: Epoch, fsid: Uuid, bytes: Bytes) -> Result<OsdMap, ApplyError> {
+        let map = OsdMap::from_bytes(bytes)?;
+        if map.fsid != fsid {
+            return Err(ApplyError::WrongFsid);
+        }
+        if map.epoch != epoch {
+            return Err(ApplyError::NotItsEpoch { wanted: epoch, found: map.epoch });
+        }
+        Ok(map)
+    }
+
     /// Moves the map on by one epoch. On an error it is unchanged.
     pub fn apply(&mut self, inc: &Incremental) -> Result<(), ApplyError> {
         if inc.epoch.0 != 1 && inc.fsid != self.fsid {
@@ -54,7 +76,7 @@ impl OsdMap {
             return Err(ApplyError::WrongEpoch { ours: self.epoch, found: inc.epoch });
         }
         if !inc.fullmap.is_empty() {
-            *self = OsdMap::from_prefix(inc.fullmap.clone())?;
+            *self = OsdMap::of_epoch(inc.epoch, inc.fsid, inc.fullmap.clone())?;
             return Ok(());
         }
         let max_osd = inc.new_max_osd.filter(|n| *n >= 0).unwrap_or(self.max_osd);

@@ -125,7 +125,19 @@ fn a_refused_incremental_changes_nothing() {
     too_many.new_max_osd = Some(OSD_COUNT_MAX + 1);
     let mut bad_map = next(&map);
     bad_map.fullmap = Bytes::from_static(b"x");
-    for inc in [other_fsid, gap, no_osd, too_many, bad_map] {
+    let with_map = |fsid, epoch: Epoch| {
+        let whole = OsdMap { fsid, epoch, ..map.clone() };
+        Incremental { fullmap: whole.to_bytes_and_crc().0, ..next(&map) }
+    };
+    let epoch = map.epoch.next();
+    let [its_own, older, newer, others] = [
+        with_map(map.fsid, epoch),
+        with_map(map.fsid, map.epoch),
+        with_map(map.fsid, epoch.next()),
+        with_map(Uuid([8; 16]), epoch),
+    ];
+    assert_eq!(map.clone().apply(&its_own), Ok(()));
+    for inc in [other_fsid, gap, no_osd, too_many, bad_map, older, newer, others] {
         let mut copy = map.clone();
         assert!(copy.apply(&inc).is_err());
         assert_eq!(copy, map);
