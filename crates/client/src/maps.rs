@@ -116,7 +116,8 @@ impl Client {
 
     /// A pool that is not in the map may be newer than the map: the monitor knows.
     pub(crate) fn check_pool(&mut self, tid: u64, ctx: &mut Ctx<'_>) {
-        if self.pool_checks.values().all(|checked| *checked != tid) {
+        let Some(flying) = self.requests.get_mut(&tid) else { return };
+        if !std::mem::replace(&mut flying.is_pool_checked, true) {
             let handle = self.take_tid();
             self.pool_checks.insert(handle, tid);
             self.ask_version(handle, ctx);
@@ -129,16 +130,16 @@ impl Client {
     }
 
     pub(crate) fn on_version(&mut self, reply: MMonGetVersionReply, ctx: &mut Ctx<'_>) {
-        let Some(tid) = self.pool_checks.get(&reply.handle).copied() else { return };
+        let Some(tid) = self.pool_checks.remove(&reply.handle) else { return };
+        let Some(flying) = self.requests.get_mut(&tid) else { return };
+        flying.is_pool_checked = false;
+        let pool = flying.request.pool;
         if u64::from(self.epoch().0) < reply.version {
             // Asked again when the map is here: the request is placed anew then.
-            self.pool_checks.remove(&reply.handle);
             return;
         }
-        self.pool_checks.remove(&reply.handle);
         let is_gone = |map: &OsdMap, pool| !map.pools.contains_key(&pool);
-        let Some(request) = self.requests.get(&tid) else { return };
-        if self.map.as_ref().is_some_and(|map| is_gone(map, request.request.pool)) {
+        if self.map.as_ref().is_some_and(|map| is_gone(map, pool)) {
             self.finish(tid, Response { result: -Errno::ENOENT.0, ..Response::default() }, ctx);
         }
     }

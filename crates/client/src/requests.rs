@@ -1,7 +1,9 @@
 //! Requests: where they go, when they go again, how they end.
 
+use std::collections::BTreeSet;
+
 use messages::{MOSDOp, MOSDOpReply, ObjectLocator, osd_flag, tries_when_full};
-use types::{Errno, HObject, MapFlags, OsdId, OsdMap, PgId, ReqId, SnapId, Token, UTime};
+use types::{Epoch, Errno, HObject, MapFlags, OsdId, OsdMap, PgId, ReqId, SnapId, Token, UTime};
 
 use crate::{Client, Effect, Request, Response, SessionId, machine::Ctx};
 
@@ -16,8 +18,10 @@ pub(crate) struct InFlight {
     is_paused: bool,
     /// How often it was sent.
     attempts: i32,
-    /// An OSD that was asked as one of the copies has sent it to the primary.
+    /// An OSD was not ready for it: from now on it is for the primary alone, though any copy may answer.
     is_primarys: bool,
+    /// The monitor is being asked whether its pool is in a newer map.
+    pub(crate) is_pool_checked: bool,
 }
 
 /// Where a request goes. A new interval of the PG makes a new target, and the request is sent again.
@@ -32,11 +36,22 @@ struct Target {
     primary: OsdId,
     /// The OSD that is asked: the primary, unless any copy may answer.
     osd: OsdId,
+    /// When the pool last asked for everything to be sent again.
+    resent: Epoch,
 }
 
 impl InFlight {
     pub(crate) fn new(token: Token, mtime: UTime, request: Request) -> InFlight {
-        InFlight { token, mtime, request, target: None, is_paused: false, attempts: 0, is_primarys: false }
+        InFlight {
+            token,
+            mtime,
+            request,
+            target: None,
+            is_paused: false,
+            attempts: 0,
+            is_primarys: false,
+            is_pool_checked: false,
+        }
     }
 }
 
@@ -56,7 +71,8 @@ fn target_of(map: &OsdMap, request: &Request, choice: Option<u64>) -> Option<Tar
         None => map.object_to_pg(request.pool, &request.nspace, &request.key, &request.oid)?,
     };
     let at = map.pg_to_up_acting(pg);
-    let bits = HObject::split_bits(pg, map.pools.get(&pg.pool)?.pg_num);
+    let pool = map.pools.get(&pg.pool)?;
+    let bits = HObject::split_bits(pg, pool.pg_num);
     let is_served = at.acting_primary != OsdId::NONE;
     let object = HObject {
         pool: request.pool,
@@ -69,7 +85,8 @@ fn target_of(map: &OsdMap, request: &Request, choice: Option<u64>) -> Option<Tar
     };
     let primary = at.acting_primary;
     let osd = choose(&at.acting, primary, choice);
-    is_served.then_some(Target { pg, object, bits, acting: at.acting, primary, osd })
+    let resent = pool.last_force_op_resend;
+    is_served.then_some(Target { pg, object, bits, acting: at.acting, primary, osd, resent })
 }
 
 /// True when the map says that requests like this wait.
@@ -114,7 +131,7 @@ impl Client {
             self.place(tid, ctx);
         }
         // Connections that were dropped with their OSD's address took their requests along.
-        let lost: Vec<OsdId> = self.targets().filter(|osd| !self.sessions.contains_key(osd)).collect();
+        let lost: BTreeSet<OsdId> = self.targets().filter(|osd| !self.sessions.contains_key(osd)).collect();
         for osd in lost {
             self.resend_to(osd, ctx);
         }
@@ -195,13 +212,11 @@ impl Client {
         let Some(flying) = self.requests.get(&tid) else { return };
         let is_from_target = flying.target.as_ref().is_some_and(|target| self.is_open(id, target.osd));
         // An answer to an earlier attempt may be of an interval that is over: the newest one decides.
-        let is_newest = reply.retry_attempt < 0 || reply.retry_attempt + 1 == flying.attempts;
+        let is_newest = reply.retry_attempt < 0 || reply.retry_attempt == flying.attempts - 1;
         if is_from_target && is_newest {
             let is_replicas = flying.target.as_ref().is_some_and(|target| target.osd != target.primary);
-            // The OSD may be no primary any more, by a map that this client has yet to get.
-            let is_for_any = flying.request.is_for_any_copy() && !flying.is_primarys;
-            if is_for_any && reply.result == Errno::EAGAIN.negated() {
-                return self.ask_primary(tid, ctx);
+            if reply.result == Errno::EAGAIN.negated() {
+                return self.ask_again(tid, ctx);
             }
             self.replica_answers += u64::from(is_replicas);
             let MOSDOpReply { result, ops, user_version, .. } = reply;
@@ -209,10 +224,17 @@ impl Client {
         }
     }
 
-    /// The copy that was asked does not answer: the primary does, asked without the flags.
-    fn ask_primary(&mut self, tid: u64, ctx: &mut Ctx<'_>) {
-        let Some(flying) = self.requests.get_mut(&tid) else { return };
-        (flying.is_primarys, flying.target) = (true, None);
+    /// The OSD that was asked is not ready, and has not carried the request out: it goes again as a new one, and to the
+    /// primary without the flags that have any copy answer.
+    fn ask_again(&mut self, tid: u64, ctx: &mut Ctx<'_>) {
+        let Some(flying) = self.requests.remove(&tid) else { return };
+        let tid = self.take_tid();
+        let again = InFlight {
+            is_primarys: true,
+            attempts: flying.attempts,
+            ..InFlight::new(flying.token, flying.mtime, flying.request)
+        };
+        self.requests.insert(tid, again);
         self.place(tid, ctx);
     }
 

@@ -76,6 +76,14 @@ impl Bench {
         self.client.map().unwrap().epoch
     }
 
+    /// Opens what was dialed, and returns what was sent last, then or before.
+    fn connect_and_send(&mut self) -> (SessionId, u64, MOSDOp) {
+        for session in self.dialed() {
+            self.handle(Event::SessionOpened(session));
+        }
+        self.sent().pop().unwrap()
+    }
+
     fn pool(&self) -> PoolId {
         *self.map.pools.keys().next().unwrap()
     }
@@ -453,7 +461,8 @@ fn reads_that_any_copy_may_answer_are_spread_and_end_at_the_primary() {
         b.reply(&again);
         assert_eq!(b.done(), [(token, 5)]);
     }
-    assert_eq!((to_others, b.client.replica_answers()), (8, 0));
+    assert!(0 < to_others && to_others < 12, "{to_others}");
+    assert_eq!(b.client.replica_answers(), 0);
 }
 
 #[test]
@@ -499,9 +508,13 @@ fn a_primary_that_sends_a_read_for_any_copy_on_is_asked_as_primary() {
         assert!(b.client.is_open(again.0, primary) && again.2.flags & flags == 0);
         let refusal = MOSDOpReply { retry_attempt: again.2.retry_attempt, ..refusal };
         b.handle(Event::FromOsd(again.0, again.1, refusal.into()));
-        assert_eq!(b.done(), [(token, Errno::EAGAIN.negated())], "it does not go on for ever");
+        assert_eq!(b.done(), []);
+        let last = b.sent().pop().unwrap();
+        assert!(b.client.is_open(last.0, primary));
+        b.reply(&last);
+        assert_eq!(b.done(), [(token, 5)]);
     }
-    assert_eq!(asked, 4);
+    assert!(0 < asked && asked < 12, "{asked}");
 }
 
 /// Such a map would take the client back in time, or have it take the same map for ever.
@@ -582,4 +595,47 @@ fn a_redial_and_a_question_for_maps_both_come_though_there_is_one_timer() {
     b.now = asked_again;
     b.handle(Event::Timer);
     assert_eq!(b.asked(), [0]);
+}
+
+/// As Ceph's clients do: the OSD has not carried it out, and knows the new one for another request.
+#[test]
+fn a_request_that_an_osd_is_not_ready_for_goes_again_as_a_new_one() {
+    let mut b = Bench::new();
+    b.submit(1, b.pool(), "a", OpCode::CREATE);
+    let (session, tid, _) = b.connect_and_send();
+    let refusal = MOSDOpReply { result: Errno::EAGAIN.negated(), ..MOSDOpReply::default() };
+    b.handle(Event::FromOsd(session, tid, refusal.into()));
+    assert_eq!(b.done(), []);
+    let again = b.sent().pop().unwrap();
+    assert!(again.0 == session && again.1 != tid && again.2.mtime == UTime::new(9, 0));
+    b.reply(&again);
+    assert_eq!((b.done(), b.client.in_flight()), (vec![(1, 5)], 0));
+}
+
+/// OSDs drop what they were sent before, whether the PG's interval has changed or not.
+#[test]
+fn requests_go_again_when_their_pool_says_so() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    b.connect_and_send();
+    b.publish();
+    assert!(b.sent().is_empty());
+    let (pool, epoch) = (b.pool(), b.map.epoch.next());
+    b.map.pools.get_mut(&pool).unwrap().last_force_op_resend = epoch;
+    b.publish();
+    assert_eq!(b.sent().len(), 1);
+    b.publish();
+    assert!(b.sent().is_empty());
+}
+
+#[test]
+fn an_answer_to_an_attempt_that_never_was_does_not_count() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    let (session, tid, _) = b.connect_and_send();
+    for retry_attempt in [1, i32::MAX] {
+        let reply = MOSDOpReply { retry_attempt, ..MOSDOpReply::default() };
+        b.handle(Event::FromOsd(session, tid, reply.into()));
+        assert_eq!(b.done(), []);
+    }
 }
