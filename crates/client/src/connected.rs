@@ -82,6 +82,11 @@ impl<C: Copy + Ord + Debug> ConnectedClient<C> {
         self.execute(effects, wire);
     }
 
+    /// Lets go of a request, as [`Client::forget`] does.
+    pub fn forget(&mut self, token: Token) {
+        self.client.forget(token);
+    }
+
     /// Starts a command of JSON; ends in [`Outcome::CommandDone`].
     pub fn command(&mut self, json: String, wire: &mut impl Wire<Conn = C>) {
         let mut effects = std::mem::take(&mut self.effects);

@@ -91,6 +91,11 @@ impl Client {
         self.place(tid, &mut Ctx { now, effects });
     }
 
+    /// Lets go of a request: it is sent no more, and does not end. An OSD that was sent it may still carry it out.
+    pub fn forget(&mut self, token: Token) {
+        self.requests.retain(|_, flying| flying.token != token);
+    }
+
     /// Handles one event.
     pub fn handle(&mut self, now: Instant, event: Event, effects: &mut Vec<Effect>) {
         let ctx = &mut Ctx { now, effects };
@@ -102,11 +107,6 @@ impl Client {
             Event::FromOsd(id, tid, message) => self.on_osd(id, tid, message, ctx),
             Event::Timer => self.on_timer(ctx),
         }
-    }
-
-    pub(crate) fn take_tid(&mut self) -> u64 {
-        self.next_tid += 1;
-        self.next_tid - 1
     }
 
     /// Has the timer come at `at`, if it does not come before that anyway.
@@ -121,6 +121,11 @@ impl Client {
         self.timer = None;
         self.redial(ctx);
         self.ask_again_for_maps(ctx);
+    }
+
+    pub(crate) fn take_tid(&mut self) -> u64 {
+        self.next_tid += 1;
+        self.next_tid - 1
     }
 
     /// Epoch of the newest map, 0 without one.

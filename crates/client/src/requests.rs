@@ -9,7 +9,7 @@ use crate::{Client, Effect, Request, Response, SessionId, machine::Ctx};
 
 /// A request that has not ended.
 pub(crate) struct InFlight {
-    token: Token,
+    pub(crate) token: Token,
     /// When the user submitted it: the object's mtime.
     mtime: UTime,
     pub(crate) request: Request,

@@ -639,3 +639,21 @@ fn an_answer_to_an_attempt_that_never_was_does_not_count() {
         assert_eq!(b.done(), []);
     }
 }
+
+#[test]
+fn a_request_that_is_forgotten_is_sent_no_more_and_does_not_end() {
+    let mut b = Bench::new();
+    b.read(1, "a");
+    b.read(2, "a");
+    let session = SessionId(1);
+    b.handle(Event::SessionOpened(session));
+    let sent = b.sent();
+    b.client.forget(Token(1));
+    b.reply(&sent[0]);
+    assert_eq!((b.done(), b.client.in_flight()), (vec![], 1));
+    b.handle(Event::SessionClosed(session));
+    b.now = b.now + REDIAL_AFTER;
+    b.handle(Event::Timer);
+    assert_eq!(b.connect_and_send().1, sent[1].1);
+    assert_eq!(b.sent().len(), 1);
+}

@@ -105,6 +105,11 @@ impl ClientIo {
         self.act(reactor, |client, wire| client.submit(token, request, wire));
     }
 
+    /// Lets go of a request: it does not end.
+    pub(crate) fn forget(&mut self, token: Token) {
+        self.client.forget(token);
+    }
+
     /// Starts a command of JSON.
     pub(crate) fn command(&mut self, json: String, reactor: &mut Reactor) {
         self.act(reactor, |client, wire| client.command(json, wire));

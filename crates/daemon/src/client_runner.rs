@@ -83,31 +83,43 @@ impl ClientRunner {
     /// Runs a command of JSON and waits for its answer.
     pub fn command(&mut self, json: String) -> Result<CommandReply> {
         self.io.command(json, &mut self.reactor);
-        loop {
-            for outcome in self.turn()? {
-                if let Outcome::CommandDone(reply) = outcome {
-                    return Ok(reply);
-                }
-            }
-            if self.has_signal {
-                bail!("interrupted");
-            }
-        }
+        let reply = |outcome| match outcome {
+            Outcome::CommandDone(reply) => Some(reply),
+            _ => None,
+        };
+        self.wait_for(reply, Duration::MAX)?.context("no answer")
     }
 
-    /// Runs a request and waits for its answer; none if there is none in that time.
+    /// Runs a request and waits for its answer; none if there is none in that time. The request is not sent any more
+    /// then, though an OSD that was sent it may still carry it out.
     pub fn request(&mut self, request: Request, patience: Duration) -> Result<Option<Response>> {
         self.last_token += 1;
         let token = Token(self.last_token);
         self.submit(token, request);
+        let response = |outcome| match outcome {
+            Outcome::Done(done, response) if done == token => Some(response),
+            _ => None,
+        };
+        let found = self.wait_for(response, patience)?;
+        if found.is_none() {
+            self.io.forget(token);
+        }
+        Ok(found)
+    }
+
+    /// Waits for one outcome, for so long; what else ends meanwhile is dropped.
+    fn wait_for<T>(
+        &mut self,
+        wanted: impl Fn(Outcome) -> Option<T>,
+        patience: Duration,
+    ) -> Result<Option<T>> {
         let start = clock::now();
         while clock::now().since(start) <= patience {
-            for outcome in self.turn()? {
-                if let Outcome::Done(done, response) = outcome
-                    && done == token
-                {
-                    return Ok(Some(response));
-                }
+            if let Some(found) = self.turn()?.into_iter().find_map(&wanted) {
+                return Ok(Some(found));
+            }
+            if self.has_signal {
+                bail!("interrupted");
             }
         }
         Ok(None)
