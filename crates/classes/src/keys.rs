@@ -81,14 +81,16 @@ pub(crate) fn remove_if_any(view: &mut dyn ObjectView, key: &[u8]) -> Result<(),
     }
 }
 
-/// Calls `each` with every entry under `prefix`, in order.
-pub(crate) fn walk_all(
-    view: &mut dyn ObjectView,
-    prefix: &[u8],
-    mut each: impl FnMut(&[u8], Bytes) -> Result<(), Stop>,
-) -> Result<(), Stop> {
-    view.omap_bring(b"", prefix, u64::MAX)?;
-    walk(view, prefix, b"", |key, value| each(key, value).map(|()| true))
+/// How much of what a walk leads through is brought before anything is looked at. What is not would have the method run
+/// again from its start for each part that has to be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// All: the method looks at everything, or nobody knows where it stops.
+    All,
+    /// The first entries, as the method stops after so many; none of a short list.
+    First(u64),
+    /// Nothing: the method had it brought before, with more.
+    Brought,
 }
 
 /// Calls `each` with every entry under `prefix` after `prefix + after`, in order, until it says false.
@@ -96,18 +98,25 @@ pub(crate) fn walk(
     view: &mut dyn ObjectView,
     prefix: &[u8],
     after: &[u8],
+    reach: Reach,
     each: impl FnMut(&[u8], Bytes) -> Result<bool, Stop>,
 ) -> Result<(), Stop> {
-    walk_from(view, prefix, [prefix, after].concat(), each)
+    walk_from(view, prefix, [prefix, after].concat(), reach, each)
 }
 
-/// Calls `each` with every entry under `prefix` whose whole key is after `last`.
+/// Calls `each` with every entry under `prefix` whose whole key is after `last`, in order, until it says false.
 pub(crate) fn walk_from(
     view: &mut dyn ObjectView,
     prefix: &[u8],
     mut last: Vec<u8>,
+    reach: Reach,
     mut each: impl FnMut(&[u8], Bytes) -> Result<bool, Stop>,
 ) -> Result<(), Stop> {
+    match reach {
+        Reach::All => view.omap_bring(&last, prefix, u64::MAX)?,
+        Reach::First(count) if count > SHORT_LIST => view.omap_bring(&last, prefix, count)?,
+        Reach::First(_) | Reach::Brought => {}
+    }
     loop {
         let (entries, has_more) = view.omap_list(&last, prefix, PAGE)?;
         for (key, value) in entries {
@@ -133,10 +142,7 @@ pub(crate) fn list<T: Decode>(
     if count_max == 0 {
         return Ok(out);
     }
-    if count_max > SHORT_LIST {
-        view.omap_bring(&[prefix, after].concat(), prefix, count_max)?;
-    }
-    walk(view, prefix, after, |key, value| {
+    walk(view, prefix, after, Reach::First(count_max), |key, value| {
         let value = T::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?;
         out.insert(Bytes::copy_from_slice(key), value);
         Ok((out.len() as u64) < count_max)

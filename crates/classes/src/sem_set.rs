@@ -5,12 +5,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use codec::Codec;
+use codec::{Codec, Decode};
 use types::{Errno, UTime};
 
 use crate::{
     Method, ObjectView, Stop,
-    keys::{find, input, output, read, remove, write},
+    keys::{Reach, find, input, output, read, remove, walk, write},
     method::{self, row},
 };
 
@@ -25,7 +25,7 @@ pub(crate) const METHODS: &[Method] = &[
     row("sem_set", "list", RD, list),
 ];
 
-/// Counters that one call may name, or that are listed at a time.
+/// Counters that one call may name.
 const COUNT_MAX: usize = 1_000;
 /// Other users of the omap keep theirs elsewhere.
 const PREFIX: &[u8] = b"CLS_SEM_SET_";
@@ -127,28 +127,29 @@ fn reset(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
 
 fn list(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let op: ListOp = input(bytes)?;
-    let mut left = usize::try_from(op.count).unwrap_or(usize::MAX);
-    let mut reply = ListReply { cursor: op.cursor, ..ListReply::default() };
-    while left > 0 {
-        let page = left.min(COUNT_MAX);
-        let (entries, has_more) = view.omap_list(&omap_key(&reply.cursor), PREFIX, page)?;
-        left -= entries.len().max(1);
-        for (key, value) in entries {
-            let counter = <Counter as codec::Decode>::from_prefix(value).map_err(|_| Errno::EIO)?;
-            reply.cursor = key.slice(PREFIX.len()..);
-            reply.values.insert(reply.cursor.clone(), counter.value);
+    let mut reply = ListReply { cursor: op.cursor.clone(), ..ListReply::default() };
+    // One more tells whether there are more. Without a count, there may be.
+    let mut has_more = op.count == 0;
+    let reach = Reach::First(op.count.saturating_add(1));
+    walk(view, PREFIX, &op.cursor, reach, |key, value| {
+        has_more |= reply.values.len() as u64 >= op.count;
+        if has_more {
+            return Ok(false);
         }
-        if !has_more {
-            reply.cursor = Bytes::new();
-            break;
-        }
+        let counter = Counter::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?;
+        reply.cursor = Bytes::copy_from_slice(key);
+        reply.values.insert(reply.cursor.clone(), counter.value);
+        Ok(true)
+    })?;
+    if !has_more {
+        reply.cursor = Bytes::new();
     }
     output(&reply)
 }
 
 #[cfg(test)]
 mod tests {
-    use codec::{Decode, Encode, Features};
+    use codec::{Encode, Features};
 
     use super::*;
     use crate::test_view::TestView;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, find, input, next, output, read, remove, walk_from, write},
+    keys::{Reach, check_exists, find, input, next, output, read, remove, walk_from, write},
 };
 
 const PREFIX: &[u8] = b"client_";
@@ -22,7 +22,7 @@ pub(super) fn clients(view: &mut dyn ObjectView, after: &[u8], count_max: u64) -
     if count_max > 0 {
         // A client without a name (librbd's own) has the bare prefix for a key: only a named start excludes it.
         let from = if after.is_empty() { Vec::new() } else { client_key(after) };
-        walk_from(view, PREFIX, from, |_, value| {
+        walk_from(view, PREFIX, from, Reach::First(count_max), |_, value| {
             out.push(Client::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?);
             Ok((out.len() as u64) < count_max)
         })?;

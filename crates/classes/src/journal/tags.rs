@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     ObjectView, Stop,
-    keys::{find, input, next, output, read, remove, walk, write},
+    keys::{Reach, find, input, next, output, read, remove, walk, write},
 };
 
 const PREFIX: &[u8] = b"tag_";
@@ -21,9 +21,16 @@ fn key(tid: u64) -> Vec<u8> {
     format!("tag_{tid:016x}").into_bytes()
 }
 
-/// Calls `each` with the tags in order until it says false.
+/// Has all tags brought: before anything is looked at, as methods walk through them more than once.
+fn bring_tags(view: &mut dyn ObjectView) -> Result<(), Stop> {
+    view.omap_bring(PREFIX, PREFIX, u64::MAX)
+}
+
+/// Calls `each` with the tags, which are brought, in order until it says false.
 fn walk_tags(view: &mut dyn ObjectView, mut each: impl FnMut(Tag) -> Result<bool, Stop>) -> Result<(), Stop> {
-    walk(view, PREFIX, b"", |_, value| each(Tag::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?))
+    walk(view, PREFIX, b"", Reach::Brought, |_, value| {
+        each(Tag::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?)
+    })
 }
 
 /// The tag of each class that is in use at `oldest`: the last one up to it.
@@ -38,6 +45,7 @@ fn in_use_at(view: &mut dyn ObjectView, oldest: u64) -> Result<BTreeMap<u64, u64
 
 /// Removes the tags that are older than what any connected client needs.
 pub(super) fn expire_tags(view: &mut dyn ObjectView) -> Result<(), Stop> {
+    bring_tags(view)?;
     let mut oldest: Option<u64> = None;
     for client in clients::clients(view, b"", u64::MAX)? {
         if client.state == DISCONNECTED {
@@ -99,6 +107,7 @@ pub(super) fn tag_list(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes
     let count_max: u64 = next(&mut reader)?;
     let client_id: Bytes = next(&mut reader)?;
     let class: Option<u64> = next(&mut reader)?;
+    bring_tags(view)?;
     let in_use = match read_client(view, &client_id)?.oldest_tag() {
         Some(oldest) => in_use_at(view, oldest)?,
         None => BTreeMap::new(),

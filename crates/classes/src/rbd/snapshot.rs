@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, find, input, next, optional, output, read, remove, walk, write},
+    keys::{Reach, check_exists, find, input, next, optional, output, read, remove, walk, write},
 };
 
 const PREFIX: &[u8] = b"snapshot_";
@@ -39,7 +39,7 @@ pub(super) fn write_snap(view: &mut dyn ObjectView, snap: &Snap) -> Result<(), S
 /// All snapshots, oldest first.
 pub(super) fn snaps(view: &mut dyn ObjectView) -> Result<Vec<Snap>, Stop> {
     let mut out = Vec::new();
-    walk(view, PREFIX, b"", |_, value| {
+    walk(view, PREFIX, b"", Reach::All, |_, value| {
         out.push(Snap::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?);
         Ok(true)
     })?;

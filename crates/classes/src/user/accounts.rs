@@ -7,7 +7,7 @@ use codec::{Codec, Decode};
 
 use crate::{
     ObjectView, Stop,
-    keys::{find, input, output, read, remove, walk, write},
+    keys::{Reach, find, input, output, read, remove, walk, write},
 };
 
 /// Entries of one answer.
@@ -118,7 +118,9 @@ pub(super) fn list(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, St
     let op: ListOp = input(bytes)?;
     let count_max = op.count_max.min(COUNT_MAX) as usize;
     let mut reply = ListReply::default();
-    walk(view, b"", &op.marker, |key, value| {
+    // One more tells whether there are more. Where most paths may be others, nobody knows where the list ends.
+    let reach = if op.path_prefix.is_empty() { Reach::First(count_max as u64 + 1) } else { Reach::All };
+    walk(view, b"", &op.marker, reach, |key, value| {
         let entry = Resource::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?;
         if entry.path.starts_with(&op.path_prefix) {
             if reply.entries.len() >= count_max {

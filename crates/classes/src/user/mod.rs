@@ -17,7 +17,7 @@ use types::{
 
 use crate::{
     Method, ObjectView, Stop,
-    keys::{find, input, output, remove, walk_all, write},
+    keys::{Reach, find, input, output, remove, walk, write},
     method::{self, row},
     time_key,
 };
@@ -143,9 +143,9 @@ fn get_header(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
 fn reset_user_stats(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
     let op: TimeOp = input(bytes)?;
     let mut stats = Stats::default();
-    walk_all(view, b"", |_, value| {
+    walk(view, b"", b"", Reach::All, |_, value| {
         stats.add(&Entry::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?);
-        Ok(())
+        Ok(true)
     })?;
     store_header(view, &Header { stats, last_stats_update: op.time, ..Header::default() })?;
     Ok(Bytes::new())

@@ -8,7 +8,7 @@ use types::Errno;
 use super::types::ImageMap;
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, input, list, output, remove, remove_if_any, walk, write, write_raw},
+    keys::{Reach, check_exists, input, list, output, remove, remove_if_any, walk, write, write_raw},
 };
 
 const INSTANCE: &[u8] = b"instance_";
@@ -21,7 +21,7 @@ fn key(prefix: &[u8], id: &[u8]) -> Vec<u8> {
 pub(in crate::rbd) fn mirror_instances_list(view: &mut dyn ObjectView, _: &Bytes) -> Result<Bytes, Stop> {
     check_exists(view)?;
     let mut ids: Vec<Bytes> = Vec::new();
-    walk(view, INSTANCE, b"", |id, _| {
+    walk(view, INSTANCE, b"", Reach::All, |id, _| {
         ids.push(Bytes::copy_from_slice(id));
         Ok(true)
     })?;

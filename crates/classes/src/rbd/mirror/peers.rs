@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     ObjectView, Stop,
-    keys::{check_exists, input, output, read, remove_if_any, walk, write},
+    keys::{Reach, check_exists, input, output, read, remove_if_any, walk, write},
     rbd::snapshot::random_uuid,
 };
 
@@ -23,7 +23,7 @@ fn key(uuid: &[u8]) -> Vec<u8> {
 /// All peers, by uuid.
 pub(super) fn all(view: &mut dyn ObjectView) -> Result<Vec<Peer>, Stop> {
     let mut peers = Vec::new();
-    walk(view, PREFIX, b"", |_, value| {
+    walk(view, PREFIX, b"", Reach::All, |_, value| {
         peers.push(Peer::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?);
         Ok(true)
     })?;

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     ObjectView, Stop,
     keys::{
-        SHORT_LIST, check_exists, find, input, next, optional, output, read, remove, remove_if_any, walk,
-        write,
+        Reach, SHORT_LIST, check_exists, find, input, next, optional, output, read, remove, remove_if_any,
+        walk, write,
     },
 };
 
@@ -52,15 +52,16 @@ fn site_status(kept: KeptStatus, mirror_uuid: &[u8], watchers: &BTreeSet<Instanc
     }
 }
 
-/// All sites' statuses of an image; `None` without any.
+/// All sites' statuses of an image; `None` without any. `reach` is that of other sites' ones.
 fn status_of(
     view: &mut dyn ObjectView,
     global_id: &[u8],
     watchers: &BTreeSet<Instance>,
+    reach: Reach,
 ) -> Result<Option<Status>, Stop> {
     let local = find::<KeptStatus>(view, &key(global_id, b""))?.map(|kept| site_status(kept, b"", watchers));
     let mut remotes = Vec::new();
-    walk(view, &remote_prefix(global_id), b"", |uuid, value| {
+    walk(view, &remote_prefix(global_id), b"", reach, |uuid, value| {
         let kept = KeptStatus::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?;
         remotes.push(site_status(kept, uuid, watchers));
         Ok(true)
@@ -78,7 +79,7 @@ fn bring(view: &mut dyn ObjectView) -> Result<(), Stop> {
 /// Removes all sites' statuses of an image, if there are any.
 pub(super) fn forget(view: &mut dyn ObjectView, global_id: &[u8]) -> Result<(), Stop> {
     let mut keys = vec![key(global_id, b"")];
-    walk(view, &remote_prefix(global_id), b"", |uuid, _| {
+    walk(view, &remote_prefix(global_id), b"", Reach::All, |uuid, _| {
         keys.push([remote_prefix(global_id), uuid.to_vec()].concat());
         Ok(true)
     })?;
@@ -122,7 +123,7 @@ pub(in crate::rbd) fn mirror_image_status_get(
 ) -> Result<Bytes, Stop> {
     let global_id: Bytes = input(bytes)?;
     let watchers = watchers(view);
-    output(&status_of(view, &global_id, &watchers)?.ok_or(Stop::Refused(Errno::ENOENT))?)
+    output(&status_of(view, &global_id, &watchers, Reach::All)?.ok_or(Stop::Refused(Errno::ENOENT))?)
 }
 
 pub(in crate::rbd) fn mirror_image_status_list(
@@ -132,14 +133,15 @@ pub(in crate::rbd) fn mirror_image_status_list(
     let (after, count_max): (Bytes, u64) = input(bytes)?;
     check_exists(view)?;
     let watchers = watchers(view);
-    // For the statuses of a short list the method may run again: they may be few of very many.
-    if count_max > SHORT_LIST {
+    // Those of a short list are brought one by one, and the method runs again for each: they may be few of very many.
+    let reach = if count_max > SHORT_LIST { Reach::Brought } else { Reach::All };
+    if reach == Reach::Brought {
         bring(view)?;
     }
     let images = images(view, &after, count_max)?;
     let mut statuses: BTreeMap<Bytes, Status> = BTreeMap::new();
     for (id, image) in &images {
-        if let Some(status) = status_of(view, &image.global_id, &watchers)? {
+        if let Some(status) = status_of(view, &image.global_id, &watchers, reach)? {
             statuses.insert(id.clone(), status);
         }
     }
@@ -189,7 +191,7 @@ pub(in crate::rbd) fn mirror_image_status_get_summary(
     bring(view)?;
     let images = images(view, b"", u64::MAX)?;
     for image in images.values() {
-        let status = status_of(view, &image.global_id, &watchers)?.unwrap_or_default();
+        let status = status_of(view, &image.global_id, &watchers, Reach::Brought)?.unwrap_or_default();
         *counts.entry(summary_of(&status, way, &uuids)).or_default() += 1;
     }
     output(&counts)
@@ -204,7 +206,7 @@ pub(in crate::rbd) fn mirror_image_status_remove_down(
     let mut down = Vec::new();
     bring(view)?;
     for prefix in [LOCAL, REMOTE] {
-        walk(view, prefix, b"", |rest, value| {
+        walk(view, prefix, b"", Reach::Brought, |rest, value| {
             let kept = KeptStatus::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?;
             if !watchers.contains(&(kept.origin, kept.addr)) {
                 down.push([prefix, rest].concat());

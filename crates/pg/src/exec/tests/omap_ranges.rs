@@ -116,6 +116,55 @@ fn a_method_that_looks_at_many_entries_has_them_loaded_first() {
     assert_ne!(other, missing);
 }
 
+/// Runs the first time with nothing loaded.
+#[test]
+fn methods_that_walk_through_entries_have_them_loaded_first() {
+    /// `cls_user_account_resource_list_op`.
+    #[derive(Codec)]
+    #[codec(version = 1, compat = 1)]
+    struct ListResources {
+        marker: Bytes,
+        path_prefix: Bytes,
+        count: u32,
+    }
+    /// `cls::sem_set::list_op`.
+    #[derive(Codec)]
+    #[codec(version = 1, compat = 1)]
+    struct ListCounters {
+        count: u64,
+        cursor: Bytes,
+    }
+    let f = Features::default();
+    let (none, count) = (Bytes::new(), 5_000u64);
+    let resources =
+        |path: &'static str| ListResources { marker: Bytes::new(), path_prefix: path.into(), count: 9 };
+    let tags = ((0u64, count), (Bytes::from_static(b"client"), None::<u64>));
+    let bench = filled(1);
+    for (class, method, input) in [
+        ("journal", "client_list", (none.clone(), count).to_bytes(f)),
+        ("journal", "tag_list", tags.to_bytes(f)),
+        ("rbd", "get_snapcontext", none.clone()),
+        ("rbd", "mirror_peer_list", none.clone()),
+        ("rbd", "mirror_instances_list", none.clone()),
+        ("rbd", "mirror_image_status_get", Bytes::from_static(b"image").to_bytes(f)),
+        ("rbd", "mirror_image_status_remove", Bytes::from_static(b"image").to_bytes(f)),
+        ("user", "account_resource_list", resources("/path").to_bytes(f)),
+        ("sem_set", "list", ListCounters { count, cursor: none.clone() }.to_bytes(f)),
+    ] {
+        let store = WatchedStore::paged(bench.store.clone());
+        let request = bench.request("o", SnapId::HEAD, vec![call(class, method, &input)]);
+        let run = execute(&store, &bench.ctx, &request).map(|done| done.result);
+        let missing = NotCached::Index { coll: bench.ctx.coll, object: Bench::object("o"), omap: None };
+        assert_eq!(run, Err(Blocked::NotCached(missing)), "{class}.{method}");
+    }
+    // A list that ends soon looks for itself.
+    let store = WatchedStore::paged(bench.store.clone());
+    let op = call("user", "account_resource_list", &resources("").to_bytes(f));
+    let run = execute(&store, &bench.ctx, &bench.request("o", SnapId::HEAD, vec![op]));
+    let Err(Blocked::NotCached(NotCached::Index { omap, .. })) = run else { panic!("{run:?}") };
+    assert!(omap.is_some());
+}
+
 /// What is loaded stays in memory until the request ends.
 #[test]
 fn a_method_has_no_more_loaded_than_a_request_may_read() {
