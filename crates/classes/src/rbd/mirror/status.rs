@@ -141,8 +141,13 @@ pub(in crate::rbd) fn mirror_image_status_list(
     let images = images(view, &after, count_max)?;
     let mut statuses: BTreeMap<Bytes, Status> = BTreeMap::new();
     for (id, image) in &images {
-        if let Some(status) = status_of(view, &image.global_id, &watchers, reach)? {
-            statuses.insert(id.clone(), status);
+        match status_of(view, &image.global_id, &watchers, reach) {
+            Ok(Some(status)) => {
+                statuses.insert(id.clone(), status);
+            }
+            // One that does not decode is left out.
+            Ok(None) | Err(Stop::Refused(_) | Stop::Explained(..)) => {}
+            Err(Stop::Missing) => return Err(Stop::Missing),
         }
     }
     let mut out = images.to_bytes(Features::PACIFIC).to_vec();

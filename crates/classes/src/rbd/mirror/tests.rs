@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use codec::{Decode, Encode, Features};
+use codec::{Decode, Encode, Features, Reader};
 use types::{EntityAddr, EntityNum, Errno, SnapId, UTime};
 
 use super::types::{Image, MirrorNamespace, Peer, direction, image_state};
@@ -249,4 +249,25 @@ fn what_is_said_of_many_images_is_brought_before_it_is_looked_at() {
     view.call("rbd", "mirror_image_status_list", list(1_024)).unwrap();
     assert_eq!(view.brought.len(), 65);
     assert!(!view.brought.contains(&others.into()), "others may have very many");
+}
+
+#[test]
+fn a_status_that_does_not_decode_is_left_out_of_the_list() {
+    let mut view = pool();
+    for (id, global_id) in [("1", "g1"), ("2", "g2")] {
+        assert_eq!(set_image(&mut view, id, global_id, image_state::ENABLED), None);
+        view.call("rbd", "mirror_image_status_set", [bytes(global_id.to_owned()), status("", 4)].concat())
+            .unwrap();
+    }
+    let list = |view: &mut TestView| {
+        let out = view.call("rbd", "mirror_image_status_list", bytes((String::new(), 9u64))).unwrap();
+        let mut reader = Reader::new(out);
+        let images = BTreeMap::<Bytes, Image>::decode(&mut reader).unwrap();
+        (images.len(), u32::decode(&mut reader).unwrap())
+    };
+    assert_eq!(list(&mut view), (2, 2));
+    view.omap.insert("status_global_g1".into(), "?".into());
+    assert_eq!(list(&mut view), (2, 1));
+    let summary = view.call("rbd", "mirror_image_status_get_summary", "");
+    assert_eq!(summary.unwrap_err(), Errno::EIO);
 }
