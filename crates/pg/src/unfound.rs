@@ -42,16 +42,16 @@ pub enum GiveUp {
 struct Older {
     version: EVersion,
     info: Box<ObjectInfo>,
-    /// Of a head that has one, and that can be decoded.
+    /// Of a head that has one.
     snapset: Option<SnapSet>,
     content: Transaction,
 }
 
 impl Older {
-    /// As a copy offers it; none where its info cannot be decoded.
+    /// As a copy offers it; none where its info or its list of clones cannot be decoded: no copy could be read then.
     fn of(version: EVersion, content: Transaction) -> Option<Older> {
         let info = Box::new(ObjectInfo::from_bytes(xattr_in(&content, INFO_XATTR)?).ok()?);
-        let snapset = xattr_in(&content, SNAPSET_XATTR).and_then(|bytes| SnapSet::from_bytes(bytes).ok());
+        let snapset = xattr_in(&content, SNAPSET_XATTR).map(SnapSet::from_bytes).transpose().ok()?;
         Some(Older { version, info, snapset, content })
     }
 

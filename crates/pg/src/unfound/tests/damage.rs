@@ -1,4 +1,4 @@
-//! Older versions whose records are damaged: they are offered in vain, or taken as they can be read.
+//! Older versions whose records are damaged: they are offered in vain unless they can be read.
 
 use messages::MPgPush;
 use proptest::{collection::vec, prelude::*};
@@ -23,10 +23,11 @@ proptest! {
         world.replicated();
         world.handle(Event::GiveUp(GiveUp::Revert));
         let clone = |id: u64| CloneInfo { id: SnapId(id), snaps: vec![SnapId(id)], ..CloneInfo::default() };
-        let snapset = SnapSet { seq: SnapId(5), clones: vec![clone(2), clone(5)] };
+        let snapset = SnapSet { seq: SnapId(5), clones: vec![clone(2), clone(5)] }.to_bytes(f);
+        let snapset = damaged(&snapset, &of_snapset);
         let info = ObjectInfo { version, user_version: 4, ..ObjectInfo::default() };
         let info = damaged(&info.to_bytes(f), &of_info);
-        let system = [(INFO_XATTR, info.clone()), (SNAPSET_XATTR, damaged(&snapset.to_bytes(f), &of_snapset))];
+        let system = [(INFO_XATTR, info.clone()), (SNAPSET_XATTR, snapset.clone())];
         let system = system.map(|(name, value)| (Bytes::from_static(name), value));
         let mut txn = world.content(3, 1);
         txn.ops.pop();
@@ -37,7 +38,8 @@ proptest! {
         prop_assert_eq!(world.pg.unfound_count(), 0);
         let entries = world.replicated();
         let [entry] = &entries[..] else { panic!("{entries:?}") };
-        prop_assert!(entry.is_delete || ObjectInfo::from_bytes(info).is_ok());
+        let is_readable = ObjectInfo::from_bytes(info).is_ok() && SnapSet::from_bytes(snapset).is_ok();
+        prop_assert!(entry.is_delete || is_readable);
         match info_at(&world.store, world.pg.coll, &object).unwrap() {
             Kept::Known(info) => prop_assert!(!entry.is_delete && info.version == entry.version),
             Kept::Absent => prop_assert!(entry.is_delete),
