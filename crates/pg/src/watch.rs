@@ -159,9 +159,10 @@ impl Watches {
             WatchChange::Unwatch { cookie } => self.end((gid, cookie), head, false, ctx),
             WatchChange::Disconnect(watcher) => self.end(watcher, head, true, ctx),
             WatchChange::Ping { cookie } => {
+                // It stays with the session that it is of, whatever session the sign comes over: only a client that
+                // watches again is told what it has missed (`Watch::got_ping`).
                 let watch = self.watches.get_mut(head).and_then(|w| w.get_mut(&(gid, cookie)));
-                if let Some(watch) = watch {
-                    watch.session = Some(client.session);
+                if let Some(watch) = watch.filter(|watch| watch.session.is_some()) {
                     watch.expires = ctx.now + watch.timeout;
                 }
             }

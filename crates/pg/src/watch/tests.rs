@@ -214,6 +214,27 @@ fn watches_end_without_a_sign_of_life() {
     assert_eq!(world.expired(), [(1, 11)]);
 }
 
+/// As with Ceph: the client has not said that it watches there, so it is not told there what it has missed.
+#[test]
+fn a_sign_of_life_leaves_the_watch_with_its_session() {
+    let mut world = World::new();
+    world.watch(1, 11);
+    let elsewhere = Client { session: 99, ..client(1) };
+    world.pass(29);
+    world.apply(&elsewhere, WatchChange::Ping { cookie: 11 });
+    world.pass(29);
+    assert!(world.expired().is_empty());
+    world.notify(3);
+    assert_eq!(world.sent().iter().map(|(session, _)| *session).collect::<Vec<_>>(), [10]);
+    // It ends with its session, and a sign of life does not bring it back.
+    world.watches.on_session_closed(10, world.now);
+    assert!(world.watches.connected(&head(), &elsewhere).is_empty());
+    world.pass(29);
+    world.apply(&elsewhere, WatchChange::Ping { cookie: 11 });
+    world.pass(1);
+    assert_eq!(world.expired(), [(1, 11)]);
+}
+
 #[test]
 fn watchers_from_before_this_primary_have_their_time_to_come_back() {
     let mut world = World::new();
