@@ -1,5 +1,6 @@
 //! The OSD's PGs: making, loading, walking through maps, handing events in and carrying effects out.
 
+mod early;
 mod walk;
 
 use std::{
@@ -7,9 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use messages::{
-    MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, MPgProxyOp, MPgPush, Message, PgCreation, pg_peer_target,
-};
+use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, MPgPush, Message, PgCreation, pg_peer_target};
 use pg::{Client, CommitTimes, Ctx as PgCtx, Event, IntervalStart, OpCounts, OpHistograms, Permit, Pg};
 use rand::RngCore;
 use store::Completion;
@@ -23,6 +22,7 @@ use crate::{
     osd::{Ctx, WAKE},
     shard::CONTROL,
 };
+use early::EarlyPassedOn;
 
 /// The token of map transactions and the like: nothing waits for their completion.
 pub(crate) const MAP_TOKEN: Token = Token(0);
@@ -37,7 +37,7 @@ pub(crate) struct Pgs {
     /// Ops for PGs that we should lead and that are not here yet.
     pub(crate) early: Vec<(ConnId, u64, Box<MOSDOp>, Permit)>,
     /// Such ops that other OSDs have passed on: one that was dropped would come again behind later ones.
-    early_passed_on: Vec<(OsdId, Box<MPgProxyOp>)>,
+    early_passed_on: EarlyPassedOn,
     /// OSDs spoken to, and where they were then.
     contacted: BTreeMap<OsdId, Arc<EntityAddrVec>>,
     /// The PGs that want to be woken, by the time; the first has a timer.
@@ -124,14 +124,6 @@ impl Pgs {
         self.served_before = [self.served_before, pg.op_counts()].into_iter().sum();
         self.commit_times_before = [self.commit_times_before, pg.commit_times()].into_iter().sum();
         Some(pg)
-    }
-
-    /// Keeps a request for a PG that is not here yet; one that is sent again is kept once.
-    fn keep_passed_on(&mut self, from: OsdId, question: Box<MPgProxyOp>) {
-        let name = (from, question.asker, question.id);
-        if !self.early_passed_on.iter().any(|(from, kept)| (*from, kept.asker, kept.id) == name) {
-            self.early_passed_on.push((from, question));
-        }
     }
 
     fn new_id(&mut self, pgid: PgId) -> u32 {
@@ -242,8 +234,7 @@ impl Osd {
     fn deliver_early(&mut self, ctx: &mut Ctx<'_>) {
         let Pgs { pgs, early, early_passed_on, .. } = &mut self.pgs;
         let ops: Vec<_> = early.extract_if(.., |(_, _, op, _)| pgs.contains_key(&op.pgid)).collect();
-        let questions: Vec<_> =
-            early_passed_on.extract_if(.., |(_, question)| pgs.contains_key(&question.pgid)).collect();
+        let questions = early_passed_on.take(|pgid| pgs.contains_key(&pgid));
         for (conn, tid, op, permit) in ops {
             self.pg_op(conn, tid, op, permit, ctx);
         }
@@ -391,7 +382,7 @@ impl Osd {
         if !self.pgs.pgs.contains_key(&pgid) {
             if let Message::MPgProxyOp(question) = message {
                 if self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami {
-                    self.pgs.keep_passed_on(from, question);
+                    self.pgs.early_passed_on.keep(from, question);
                 }
                 return;
             }

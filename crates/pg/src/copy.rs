@@ -7,7 +7,10 @@
 //! The source is copied however much it is written: once a question had to wait, the source's next changes wait until
 //! it is answered.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    time::Duration,
+};
 
 use messages::{MPgCopyData, MPgCopyGet};
 use store::NotCached;
@@ -132,8 +135,6 @@ impl CopySlot {
 pub(crate) struct CopyQuestion {
     from: OsdId,
     message: MPgCopyGet,
-    /// When it was put last.
-    at: Instant,
     /// What was loaded for it.
     pub(crate) loads: Vec<Token>,
     /// How much of the object's omap was measured.
@@ -146,16 +147,18 @@ pub(crate) struct CopyQuestion {
 }
 
 impl CopyQuestion {
-    fn new(from: OsdId, message: MPgCopyGet, now: Instant) -> CopyQuestion {
+    fn new(from: OsdId, message: MPgCopyGet) -> CopyQuestion {
         let (loads, measured) = (Vec::new(), MeasuredOmap::default());
-        CopyQuestion { from, message, at: now, loads, measured, has_waited: false, holds_changes: false }
+        CopyQuestion { from, message, loads, measured, has_waited: false, holds_changes: false }
     }
 
-    /// True if that is this question, put once more.
-    fn is_same(&self, from: OsdId, message: &MPgCopyGet) -> bool {
-        (self.from, self.message.asker, self.message.id) == (from, message.asker, message.id)
+    fn name(&self) -> CopyName {
+        (self.from, self.message.asker, self.message.id)
     }
 }
+
+/// A question that is put once more keeps its name: who asks, for which PG, by which number.
+type CopyName = (OsdId, PgId, u64);
 
 /// The answer about an object that is not there.
 pub(crate) fn nothing(asker: PgId, id: u64, ctx: &Ctx<'_>) -> MPgCopyData {
@@ -178,21 +181,31 @@ pub(crate) fn nothing(asker: PgId, id: u64, ctx: &Ctx<'_>) -> MPgCopyData {
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     wanted: BTreeMap<u64, Wanted>,
+    /// Of these, what waits for a slot.
+    without_slot: BTreeSet<u64>,
     /// Requests that have a slot.
     slots: Slots,
-    /// Some request waits for a slot.
-    has_waiting: bool,
-    /// Questions, each with what was loaded for it.
+    /// Questions that nothing is loaded for now, each with what was loaded for it.
     asked: Vec<CopyQuestion>,
+    /// All questions that are not answered: when each was put last.
+    known: BTreeMap<CopyName, Instant>,
     count: u64,
 }
 
 impl Copies {
-    fn want(&mut self, wanted: Wanted, epoch: Epoch) {
+    /// Its number.
+    fn want(&mut self, wanted: Wanted, epoch: Epoch) -> u64 {
         self.count += 1;
         // Ids begin with the epoch: before a restart they were counted from 1 as well, and a late answer must match no
         // new question.
-        self.wanted.insert((u64::from(epoch.0) << 32) + self.count, wanted);
+        let id = (u64::from(epoch.0) << 32) + self.count;
+        self.wanted.insert(id, wanted);
+        id
+    }
+
+    fn take_wanted(&mut self, id: u64) -> Option<Wanted> {
+        self.without_slot.remove(&id);
+        self.wanted.remove(&id)
     }
 
     fn has_slot(&self, ctx: &Ctx<'_>) -> bool {
@@ -207,7 +220,8 @@ impl Copies {
     /// An interval ends: returns what was loaded for questions, which is not needed any more.
     pub(crate) fn on_new_interval(&mut self) -> Vec<Token> {
         self.wanted.clear();
-        self.has_waiting = false;
+        self.without_slot.clear();
+        self.known.clear();
         self.asked.drain(..).flat_map(|asked| asked.loads).collect()
     }
 }
@@ -224,18 +238,25 @@ impl Pg {
     ) {
         let (head, source, partial) = (head.clone(), source.into_object(), Vec::new());
         let wanted = Wanted { head, load, subop, source, part, slot, asked: None, passed: 0, partial };
-        self.copies.want(wanted, ctx.map.epoch);
-        self.ask_for_copies(ctx);
+        let needs_slot = wanted.slot.is_none();
+        let id = self.copies.want(wanted, ctx.map.epoch);
+        if needs_slot && !self.copies.without_slot.is_empty() {
+            // Others have waited longer.
+            self.copies.without_slot.insert(id);
+            return self.ask_for_waiting_copies(ctx);
+        }
+        self.ask_for_copies(vec![id], ctx);
     }
 
-    /// Asks for contents that were not asked for yet, or not of the present primary, or too long ago; first come, first
-    /// served. A request that gets no answer for long, or whose source has no primary, lets others go before.
-    fn ask_for_copies(&mut self, ctx: &mut Ctx<'_>) {
+    /// Of these, asks for contents that were not asked for yet, or not of the present primary, or too long ago; first
+    /// come, first served. A request that gets no answer for long, or whose source has no primary, lets others go
+    /// before.
+    fn ask_for_copies(&mut self, ids: Vec<u64>, ctx: &mut Ctx<'_>) {
         let (mut nowhere, mut late) = (Vec::new(), Vec::new());
-        let has_waiting = std::mem::take(&mut self.copies.has_waiting);
-        let ids: Vec<u64> = self.copies.wanted.keys().copied().collect();
+        let has_waiting = !self.copies.without_slot.is_empty();
         for id in ids {
             let has_slot = self.copies.has_slot(ctx);
+            self.copies.without_slot.remove(&id);
             let Some(wanted) = self.copies.wanted.get_mut(&id) else { continue };
             let Some(asked) = Asked::of(&wanted.source, ctx.map) else {
                 nowhere.extend(self.copies.wanted.remove(&id));
@@ -256,7 +277,7 @@ impl Pg {
                 continue;
             }
             if wanted.slot.is_none() && !has_slot {
-                self.copies.has_waiting = true;
+                self.copies.without_slot.insert(id);
                 continue;
             }
             let slot =
@@ -275,16 +296,18 @@ impl Pg {
         }
     }
 
-    /// Asks for what waits for a slot, if there is one.
+    /// Asks for what waits for a slot, as long as there is one.
     pub(crate) fn ask_for_waiting_copies(&mut self, ctx: &mut Ctx<'_>) {
-        if self.copies.has_waiting && self.copies.has_slot(ctx) {
-            self.ask_for_copies(ctx);
+        while self.copies.has_slot(ctx)
+            && let Some(next) = self.copies.without_slot.first().copied()
+        {
+            self.ask_for_copies(vec![next], ctx);
         }
     }
 
     /// The contents came that a request waits for.
     pub(crate) fn on_copy_data(&mut self, data: Box<MPgCopyData>, ctx: &mut Ctx<'_>) {
-        if let Some(wanted) = self.copies.wanted.remove(&data.id) {
+        if let Some(wanted) = self.copies.take_wanted(data.id) {
             self.take_copy(wanted, data, ctx);
             self.ask_for_waiting_copies(ctx);
         }
@@ -293,8 +316,8 @@ impl Pg {
     fn take_copy(&mut self, mut wanted: Wanted, data: Box<MPgCopyData>, ctx: &mut Ctx<'_>) {
         let Some(mut data) = wanted.take(data) else {
             // Under a new id: the question before may be answered twice.
-            self.copies.want(wanted, ctx.map.epoch);
-            return self.ask_for_copies(ctx);
+            let id = self.copies.want(wanted, ctx.map.epoch);
+            return self.ask_for_copies(vec![id], ctx);
         };
         let Wanted { head, load, subop, part, slot, .. } = wanted;
         if let Some((start, length)) = part {
@@ -308,22 +331,20 @@ impl Pg {
     pub(crate) fn on_copy_get(&mut self, from: OsdId, message: MPgCopyGet, ctx: &mut Ctx<'_>) {
         let HObject { pool, hash, .. } = message.object;
         let is_here = ctx.map.pools.get(&pool).is_some_and(|its| its.pg_of_hash(pool, hash) == self.pgid);
-        if is_here && self.is_primary() && self.copies.asked.len() < ASKED_MAX {
-            let reads = self.pending.values_mut().filter_map(|pending| match pending {
-                Pending::CopyRead { asked, .. } => Some(asked),
-                _ => None,
-            });
-            if let Some(known) = { reads }.find(|asked| asked.is_same(from, &message)) {
-                // What it needs is on the way.
-                known.at = ctx.now;
-                return;
-            }
-            match self.copies.asked.iter_mut().find(|asked| asked.is_same(from, &message)) {
-                Some(known) => known.at = ctx.now,
-                None => self.copies.asked.push(CopyQuestion::new(from, message, ctx.now)),
-            }
-            self.answer_copies(ctx);
+        if !is_here || !self.is_primary() {
+            return;
         }
+        let question = CopyQuestion::new(from, message);
+        let has_room = self.copies.asked.len() < ASKED_MAX;
+        match self.copies.known.entry(question.name()) {
+            Entry::Occupied(mut at) => *at.get_mut() = ctx.now,
+            Entry::Vacant(place) if has_room => {
+                place.insert(ctx.now);
+                self.copies.asked.push(question);
+            }
+            Entry::Vacant(_) => {}
+        }
+        self.answer_copies(ctx);
     }
 
     /// Answers the questions whose object is here and has no change under way. Only a primary that may serve reads to
@@ -364,6 +385,7 @@ impl Pg {
             let token = self.token(Pending::CopyRead { asked, wanted });
             return ctx.store.load(token, missing);
         }
+        self.copies.known.remove(&asked.name());
         let CopyQuestion { from, loads, .. } = asked;
         loads.into_iter().for_each(|token| ctx.store.unload(token));
         if exec::held_bytes(&data.txn) > CHANGE_BYTES_MAX {
@@ -402,10 +424,15 @@ impl Pg {
     pub(crate) fn tick_copies(&mut self, ctx: &mut Ctx<'_>) {
         if self.phase == Phase::Active {
             // A primary that still wants the answer asks again.
-            let is_old = |asked: &mut CopyQuestion| ctx.now >= asked.at + 2 * ASK_AGAIN;
-            let old: Vec<_> = self.copies.asked.extract_if(.., is_old).collect();
-            old.into_iter().flat_map(|asked| asked.loads).for_each(|token| ctx.store.unload(token));
-            self.ask_for_copies(ctx);
+            let Copies { asked, known, .. } = &mut self.copies;
+            let is_old = |at: &Instant| ctx.now >= *at + 2 * ASK_AGAIN;
+            let is_asked_no_more = |asked: &mut CopyQuestion| known.get(&asked.name()).is_some_and(is_old);
+            let old: Vec<CopyQuestion> = asked.extract_if(.., is_asked_no_more).collect();
+            for asked in old {
+                known.remove(&asked.name());
+                asked.loads.into_iter().for_each(|token| ctx.store.unload(token));
+            }
+            self.ask_for_copies(self.copies.wanted.keys().copied().collect(), ctx);
             self.answer_copies(ctx);
         }
     }

@@ -234,9 +234,25 @@ pub(crate) struct Merge {
     /// Entries that we lacked.
     pub(crate) added: Vec<LogEntry>,
     /// Objects that are gone.
-    pub(crate) deleted: Vec<HObject>,
+    pub(crate) deleted: BTreeSet<HObject>,
     /// Objects that we need in another version.
     pub(crate) missing: Missing,
+}
+
+impl Merge {
+    /// The object is needed in this version, or is gone, whatever was said of it before.
+    fn note(&mut self, object: &HObject, need: Option<EVersion>) {
+        match need {
+            Some(need) => {
+                self.deleted.remove(object);
+                self.missing.insert(object.clone(), need);
+            }
+            None => {
+                self.missing.remove(object);
+                self.deleted.insert(object.clone());
+            }
+        }
+    }
 }
 
 /// Takes over `theirs`, the end of the authoritative log: what `reach` says, from its `log_tail` (exclusive) to its
@@ -265,29 +281,19 @@ pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], reach: 
     let mut out = Merge::default();
     let divergent = log.rewind(common);
     for entry in theirs.iter().filter(|e| e.version.version > common.version) {
-        if entry.is_error {
-            // The object stays as it is.
-        } else if entry.is_delete {
-            out.missing.remove(&entry.object);
-            out.deleted.push(entry.object.clone());
-        } else {
-            out.deleted.retain(|o| *o != entry.object);
-            out.missing.insert(entry.object.clone(), entry.version);
+        // An object whose request failed stays as it is.
+        if !entry.is_error {
+            out.note(&entry.object, Some(entry.version).filter(|_| !entry.is_delete));
         }
         log.push(entry.clone());
         out.added.push(entry.clone());
     }
+    // What their changes say of an object settles it: each object that they changed is gone, or needed.
+    let settled: BTreeSet<HObject> = out.deleted.iter().chain(out.missing.keys()).cloned().collect();
     for entry in divergent {
         // Newest first: the oldest divergent change of an object decides what it was before.
-        let is_settled = out.added.iter().any(|e| e.object == entry.object && !e.is_error);
-        if !is_settled && !entry.is_error {
-            if entry.prior_version == EVersion::ZERO {
-                out.missing.remove(&entry.object);
-                out.deleted.push(entry.object.clone());
-            } else {
-                out.deleted.retain(|o| *o != entry.object);
-                out.missing.insert(entry.object.clone(), entry.prior_version);
-            }
+        if !entry.is_error && !settled.contains(&entry.object) {
+            out.note(&entry.object, Some(entry.prior_version).filter(|prior| *prior != EVersion::ZERO));
         }
         out.divergent.insert(entry.version);
     }
@@ -323,7 +329,7 @@ mod tests {
         PgInfo { last_update, log_tail: tail, ..PgInfo::default() }
     }
 
-    fn names(objects: &[HObject]) -> Vec<&[u8]> {
+    fn names(objects: &BTreeSet<HObject>) -> Vec<&[u8]> {
         objects.iter().map(|o| o.oid.as_ref()).collect()
     }
 
@@ -348,6 +354,28 @@ mod tests {
         assert_eq!(names(&merged.deleted), [b"n"]);
         let needs: Vec<_> = merged.missing.iter().map(|(o, v)| (o.oid.clone(), v.version)).collect();
         assert_eq!(needs, [(Bytes::from_static(b"a"), 1), (Bytes::from_static(b"b"), 2)]);
+    }
+
+    /// If each change were compared with all others, this would not end.
+    #[test]
+    fn logs_may_be_very_long() {
+        const COUNT: u64 = 40_000;
+        let of = |epoch, version, at: u64, is_delete| LogEntry {
+            version: EVersion::new(Epoch(epoch), version),
+            object: HObject { hash: at as u32, ..HObject::default() },
+            prior_version: EVersion::new(Epoch(1), 1),
+            is_delete,
+            ..LogEntry::default()
+        };
+        // Half of the objects that were changed here were changed elsewhere, deleted and made again.
+        let mut log = PgLog::from_entries((0..COUNT).map(|at| of(2, 10 + at, at, false)).collect());
+        let deleted = (0..COUNT / 2).map(|at| of(3, 10 + at, at, true));
+        let made = (0..COUNT / 4).map(|at| of(3, 10 + COUNT / 2 + at, at, false));
+        let theirs: Vec<LogEntry> = deleted.chain(made).collect();
+        let ours = PgInfo { last_update: EVersion::new(Epoch(2), 9 + COUNT), ..info(9, 9) };
+        let merged = merge(&mut log, &ours, &theirs, &reach(&theirs, info(9, 9).log_tail)).unwrap();
+        let (deleted, missing) = (merged.deleted.len() as u64, merged.missing.len() as u64);
+        assert_eq!((deleted, missing, merged.divergent.len() as u64), (COUNT / 4, COUNT / 4 * 3, COUNT));
     }
 
     #[test]

@@ -490,7 +490,7 @@ impl Pg {
         let wanted: Missing = objects.iter().cloned().collect();
         for (object, _) in self.known_objects() {
             if !wanted.contains_key(object) {
-                merged.deleted.push(object.clone());
+                merged.deleted.insert(object.clone());
             }
         }
         self.missing.retain(|object, _| {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use codec::Decode;
-use messages::{MOSDMap, MPgClean, MPgPull, MPgQuery};
+use messages::{MOSDMap, MPgClean, MPgProxyOp, MPgPull, MPgQuery, ObjectLocator};
 use store::{MemStore, ObjectStore};
 use types::{
     EntityAddr, EntityAddrVec, EntityNum, HObject, Incremental, Mutation, PgInterval, PgPool, PoolId, SnapId,
@@ -33,22 +33,6 @@ fn who_asks_for_what_was_removed_is_told_that_it_is_not_here() {
         other => panic!("{other:?}"),
     }
     assert!(answer_without_pg(MPgClean { pgid, epoch: asked, remove: true }.into(), newest).is_none());
-}
-
-#[test]
-fn what_was_passed_on_before_its_pg_is_here_waits_in_order_and_once() {
-    let question = |id| {
-        let (pgid, asker) = (PgId::new(PoolId(2), 5), PgId::new(PoolId(1), 0));
-        let (epoch, client, addr) = (Epoch(7), EntityNum::client(4), EntityAddr::default());
-        let (tid, path, op) = (1, Vec::new(), MOSDOp::default());
-        Box::new(MPgProxyOp { pgid, epoch, asker, id, client, addr, tid, path, op })
-    };
-    let mut pgs = Pgs::default();
-    for (from, id) in [(1, 8), (1, 9), (1, 8), (2, 8)] {
-        pgs.keep_passed_on(OsdId(from), question(id));
-    }
-    let kept: Vec<_> = pgs.early_passed_on.iter().map(|(from, kept)| (from.0, kept.id)).collect();
-    assert_eq!(kept, [(1, 8), (1, 9), (2, 8)]);
 }
 
 #[test]
@@ -205,7 +189,8 @@ fn a_pg_is_not_made_by_what_does_not_know_its_past() {
 fn question_to(osd: &Osd, pgid: PgId) -> Message {
     let (epoch, asker) = (osd.map.epoch, PgId::new(PoolId(1), 0));
     let (client, addr, path) = (EntityNum::client(4), EntityAddr::default(), Vec::new());
-    let op = MOSDOp { pgid, epoch, ..MOSDOp::default() };
+    let locator = ObjectLocator { pool: pgid.pool, ..ObjectLocator::default() };
+    let op = MOSDOp { pgid, epoch, locator, hash: pgid.seed, ..MOSDOp::default() };
     MPgProxyOp { pgid, epoch, asker, id: 1, client, addr, tid: 1, path, op }.into()
 }
 

@@ -108,8 +108,8 @@ impl Osd {
         let (map, me) = (&self.map, self.config.whoami);
         let is_ours = |pgid| map.pg_to_up_acting(pgid).acting_primary == me;
         self.pgs.early.retain(|(_, _, op, _)| is_ours(op.pgid));
-        self.pgs.early_passed_on.retain(|(from, question)| {
-            is_ours(question.pgid) && map.is_up(*from) && map.up_from(*from) <= question.epoch
+        self.pgs.early_passed_on.retain(|from, question| {
+            is_ours(question.pgid) && map.is_up(from) && map.up_from(from) <= question.epoch
         });
         self.pgs.is_holding = true;
         for pgid in self.pgs.ids().collect::<Vec<_>>() {

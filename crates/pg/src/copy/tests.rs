@@ -58,7 +58,7 @@ fn a_clone_that_cannot_be_copied_is_replaced_under_its_own_name() {
 
     let message = question(&world, world.object(1).with_snap(SnapId(4)));
     let (from, wanted) = (world.peers[0], clone.clone());
-    let asked = Box::new(CopyQuestion::new(from, message, world.now));
+    let asked = Box::new(CopyQuestion::new(from, message));
     let pending = Pending::CopyRead { asked, wanted };
     let token = world.act(|pg, _| pg.token(pending));
     world.handle(Event::Store(Completion::Loaded(token, Err(ReadError::Corrupt { offset: 0 }))));
@@ -545,4 +545,24 @@ fn questions_that_nobody_repeats_are_forgotten() {
     world.hear_all();
     world.handle(Event::Tick);
     assert!(answers(&mut world).is_empty() && world.pg.copies.asked.is_empty());
+}
+
+/// If each looked at all that wait, this would not end.
+#[test]
+fn very_many_requests_may_wait_for_a_slot() {
+    const COUNT: u64 = 20_000;
+    let mut world = World::active();
+    let (head, pool) = (world.object(2), world.pg.pgid.pool);
+    for tid in 0..COUNT {
+        let waiting = world.waiting(2, tid);
+        let locator = ObjectLocator { pool, ..ObjectLocator::default() };
+        let source = CopySource { locator, oid: Bytes::from_static(b"source"), snap: SnapId::HEAD };
+        world.act(|pg, ctx| {
+            let load = pg.put_aside(&head, waiting);
+            pg.fetch_copy((&head, load, 0), (source, None), None, ctx);
+        });
+    }
+    let Copies { wanted, without_slot, .. } = &world.pg.copies;
+    assert_eq!((wanted.len() as u64, without_slot.len() as u64), (COUNT, COUNT - COPYING_MAX));
+    assert!(wanted.keys().rev().take(without_slot.len()).all(|id| without_slot.contains(id)));
 }

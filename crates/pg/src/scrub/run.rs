@@ -273,8 +273,7 @@ impl Pg {
             }
             let maps = if chunk.is_too_much { Maps::default() } else { maps };
             let sound = compare::compare(&maps, self.me, self.pgid, &mut run.verdict);
-            let missing = run.verdict.missing_text();
-            snapsets::check(&sound, self.pgid, mode, &missing, &mut run.verdict);
+            snapsets::check(&sound, self.pgid, mode, &mut run.verdict);
             sound.values().for_each(|object| run.verdict.note_omap(object, self.pgid, ctx.scrub.omap_max));
             for (level, line) in run.verdict.log.drain(..) {
                 ctx.effects.push(Effect::ClusterLog(level, line));

@@ -13,30 +13,33 @@ use super::{
 };
 use crate::exec::{CloneInfo, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, SnapSet};
 
-/// Checks objects, of each head and clones together; counts them on the way. `mode` and `missing` are for the
-/// log: what the scrub is called, and which objects some copies lack.
+/// Checks objects, of each head and clones together; counts them on the way. `mode` is what the log calls the scrub.
 pub(super) fn check(
     objects: &BTreeMap<HObject, &ScrubObject>,
     pgid: PgId,
     mode: &str,
-    missing: &str,
     verdict: &mut Verdict,
 ) {
-    let mut all: Vec<&ScrubObject> = objects.values().rev().copied().collect();
-    while let Some(first) = all.first() {
+    let all: Vec<&ScrubObject> = objects.values().rev().copied().collect();
+    let about = format!("{mode} {pgid}");
+    for family in all.chunk_by(|one, next| is_same_but_snap(&one.object, &next.object)) {
+        let Some(first) = family.first() else { continue };
         let head = first.object.head();
-        let end = all.iter().position(|next| next.object.head() != head).unwrap_or(all.len());
-        let rest = all.split_off(end);
-        let about = format!("{mode} {pgid}");
-        Family { about: &about, head: &head, missing, verdict }.check(&all);
-        all = rest;
+        let missing = verdict.missing_text(&head);
+        Family { about: &about, head: &head, missing: &missing, verdict }.check(family);
     }
+}
+
+/// True for an object and one of its clones, and for two clones of one.
+fn is_same_but_snap(one: &HObject, other: &HObject) -> bool {
+    one.with_snap(other.snap) == *other
 }
 
 /// A head and its clones.
 struct Family<'a> {
     about: &'a str,
     head: &'a HObject,
+    /// Which objects some copies lack, in words.
     missing: &'a str,
     verdict: &'a mut Verdict,
 }

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use messages::LogLevel;
-use types::{EVersion, HObject, LogEntry, OsdId, PgId, PgTotals, ScrubObject};
+use types::{EVersion, HObject, LogEntry, OsdId, PgId, PgTotals, ScrubObject, SnapId};
 
 use super::{
     policy::OmapMax,
     wire::{InconsistentObject, InconsistentSnapset},
 };
+
+/// Objects that a line of the log names as lacking: there may be a line for each of thousands of clones.
+const NAMED_MAX: usize = 20;
 
 /// An object of which some copies are bad.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,13 +108,16 @@ impl Verdict {
         self.shallow_errors + self.deep_errors
     }
 
-    /// Objects that some copies lack, as `{object=osd,osd …}`.
-    pub(super) fn missing_text(&self) -> String {
-        let missing = self.bad.iter().filter(|(_, bad)| !bad.missing.is_empty());
+    /// What some copies lack of an object and its clones, as `{object=osd,osd …}`, as far as a line has room for it.
+    pub(super) fn missing_text(&self, head: &HObject) -> String {
+        let family = self.bad.range(head.with_snap(SnapId(0))..=head.head());
+        let mut missing = family.filter(|(_, bad)| !bad.missing.is_empty());
         let one = |(object, bad): (&HObject, &BadCopies)| {
             let osds: Vec<String> = bad.missing.iter().map(ToString::to_string).collect();
             format!("{object}={}", osds.join(","))
         };
-        format!("{{{}}}", missing.map(one).collect::<Vec<_>>().join(","))
+        let named: Vec<String> = missing.by_ref().take(NAMED_MAX).map(one).collect();
+        let more = if missing.next().is_some() { ",..." } else { "" };
+        format!("{{{}{more}}}", named.join(","))
     }
 }
