@@ -176,7 +176,12 @@ impl Osd {
     }
 
     /// Calls into a PG and carries out its effects.
-    fn with_pg(&mut self, pgid: PgId, ctx: &mut Ctx<'_>, act: impl FnOnce(&mut Pg, &mut PgCtx<'_>)) {
+    pub(crate) fn with_pg(
+        &mut self,
+        pgid: PgId,
+        ctx: &mut Ctx<'_>,
+        act: impl FnOnce(&mut Pg, &mut PgCtx<'_>),
+    ) {
         let Some(pg) = self.pgs.pgs.get_mut(&pgid) else { return };
         let mut effects = std::mem::take(&mut self.pgs.effects);
         let mut pg_ctx = PgCtx {

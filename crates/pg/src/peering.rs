@@ -250,6 +250,10 @@ impl Pg {
         self.lease.learn(&notify.leases, ctx.now);
         self.info.scrubs = self.info.scrubs.newer(notify.info.scrubs);
         self.learn_purged_snaps(&notify.info.purged_snaps);
+        if self.phase == Phase::Active {
+            // The copy that told of it may not be needed, and go.
+            self.keep_learned(ctx);
+        }
         let now = rank(&notify.info);
         let had_more = self.peer_info.insert(from, notify.info).is_some_and(|info| rank(&info) > now);
         let outranks = |info: &PgInfo| now > rank(info) && ctx.map.is_up(from);

@@ -452,6 +452,15 @@ impl Pg {
         self.submit(Pending::Nothing, txn, ctx);
     }
 
+    /// Makes what is known of scrubs and of purged snapshots durable, if it is not.
+    pub(crate) fn keep_learned(&mut self, ctx: &mut Ctx<'_>) {
+        let info = &self.info;
+        let is_same = |kept: &PgInfo| kept.scrubs == info.scrubs && kept.purged_snaps == info.purged_snaps;
+        if !self.kept.as_ref().is_some_and(is_same) {
+            self.keep_info(ctx);
+        }
+    }
+
     /// Makes the PG's info and past intervals durable; `pending` says what comes then.
     pub(crate) fn keep_info_and_intervals(&mut self, pending: Pending, ctx: &mut Ctx<'_>) {
         let mut change = MetaChange::default();

@@ -30,6 +30,7 @@ pub(crate) struct World {
     /// The other members.
     pub(crate) peers: Vec<OsdId>,
     pub(crate) now: Instant,
+    pub(crate) wall: UTime,
     pub(crate) recovery: RecoveryPolicy,
     pub(crate) copying: Slots,
     pub(crate) reading: ReadSlots,
@@ -153,6 +154,7 @@ impl World {
             effects: Vec::new(),
             peers,
             now: Instant(u64::MAX / 2),
+            wall: UTime::default(),
             recovery: RecoveryPolicy::default(),
             copying: Slots::default(),
             reading: ReadSlots::default(),
@@ -233,7 +235,7 @@ impl World {
     ) -> T {
         let mut ctx = Ctx {
             now: self.now,
-            wall: UTime::default(),
+            wall: self.wall,
             store,
             map: &self.map,
             leases: &self.leases,

@@ -81,9 +81,9 @@ fn schedule(osd: &mut Osd, call: &Call, is_deep: bool, ctx: &mut Ctx<'_>) -> Ans
     let policy = &osd.scrub_policy;
     let usual = if is_deep { policy.deep_interval } else { policy.max_interval };
     let ago = age(call.int("time"), usual);
-    let Some(pg) = osd.pgs.get_mut(pgid) else { return Ok(None) };
-    let stamp = pg.schedule_scrub(is_deep, ago, ctx.wall);
-    Ok(Some(json!({"deep": is_deep, "must": false, "stamp": stamp.to_string()})))
+    let mut stamp = None;
+    osd.with_pg(pgid, ctx, |pg, pg_ctx| stamp = Some(pg.schedule_scrub(is_deep, ago, pg_ctx)));
+    Ok(stamp.map(|stamp| json!({"deep": is_deep, "must": false, "stamp": stamp.to_string()})))
 }
 
 pub(super) fn schedule_shallow(osd: &mut Osd, call: &Call, ctx: &mut Ctx<'_>) -> Answer {

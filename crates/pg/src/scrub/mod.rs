@@ -167,13 +167,14 @@ impl Pg {
     }
 
     /// Has a scrub be due as if the last one had been so long `ago`; when that would have been.
-    pub fn schedule_scrub(&mut self, is_deep: bool, ago: Duration, wall: UTime) -> UTime {
-        let now = wall.since(UTime::default()).saturating_sub(ago);
+    pub fn schedule_scrub(&mut self, is_deep: bool, ago: Duration, ctx: &mut Ctx<'_>) -> UTime {
+        let now = ctx.wall.since(UTime::default()).saturating_sub(ago);
         let stamp = UTime::default().plus(now);
         self.info.scrubs.last_scrub_stamp = stamp;
         if is_deep {
             self.info.scrubs.last_deep_scrub_stamp = stamp;
         }
+        self.keep_learned(ctx);
         stamp
     }
 
@@ -189,7 +190,12 @@ impl Pg {
             return;
         }
         if self.info.scrubs == types::ScrubHistory::default() {
-            self.info.scrubs = policy::begun(types::EVersion::ZERO, ctx.wall);
+            let begun = policy::begun(types::EVersion::ZERO, ctx.wall);
+            if std::mem::replace(&mut self.info.scrubs, begun) != begun {
+                // Else each restart, and each other primary, would put the first scrub off.
+                self.keep_learned(ctx);
+                self.share_info(ctx);
+            }
         }
         self.prepare_scrub(ctx);
     }

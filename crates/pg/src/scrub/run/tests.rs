@@ -1,12 +1,12 @@
 //! Scrubs that meet changes, recovery, flags and what was given up.
 
 use codec::{Decode, Encode, Features};
-use messages::{MOSDOp, MOSDScrubReserve, Message, OpCode, OpParams, OsdOp, ScrubReserveStep};
-use types::{EVersion, MapFlags, PgTotals};
+use messages::{MOSDOp, MOSDScrubReserve, MPgNotify, Message, OpCode, OpParams, OsdOp, ScrubReserveStep};
+use types::{EVersion, IntervalSet, MapFlags, PgInfo, PgTotals, ScrubHistory, UTime};
 
 use super::*;
 use crate::{
-    Event, GiveUp,
+    Event, GiveUp, meta,
     scrub::{
         verdict::BadCopies,
         wire::{ScrubLsArg, ScrubLsResult},
@@ -52,6 +52,40 @@ fn what_is_too_much_to_be_told_is_left_out_and_said() {
     // Copies that were not seen are not reported as wrong, nor is what the PG is said to hold.
     assert_eq!((world.pg.info.scrubs.shallow_errors, world.pg.info.totals), (1, totals));
     assert!(world.missing().is_empty() && told_bad(&mut world).is_empty());
+}
+
+/// What the PG would know of its scrubs after a restart, and what its replicas were told.
+fn kept(world: &mut World) -> (ScrubHistory, Vec<ScrubHistory>) {
+    let told = world.told().into_iter();
+    let shared = told.filter_map(|(_, message)| match message {
+        Message::MPgInfo(info) => Some(info.history),
+        _ => None,
+    });
+    let shared = shared.collect();
+    let loaded = meta::load(&world.store, world.pg.coll).unwrap().unwrap();
+    (loaded.info.scrubs, shared)
+}
+
+#[test]
+fn when_a_pg_counts_as_scrubbed_outlives_restarts() {
+    let mut world = World::active();
+    world.wall = UTime::new(1_000_000, 0);
+    world.handle(Event::Tick);
+    let begun = world.pg.info.scrubs;
+    assert_eq!((begun.last_scrub_stamp, kept(&mut world)), (world.wall, (begun, vec![begun])));
+    world.handle(Event::Tick);
+    assert_eq!(kept(&mut world), (begun, vec![]), "nothing is new");
+    let stamp = world.act(|pg, ctx| pg.schedule_scrub(false, Duration::from_secs(9), ctx));
+    assert_eq!(kept(&mut world).0, ScrubHistory { last_scrub_stamp: stamp, ..begun });
+    // A copy that is not needed any more tells of a scrub.
+    let (pgid, epoch, scrubs) = (world.pg.pgid, world.map.epoch, ScrubHistory { shallow_errors: 3, ..begun });
+    let mut purged_snaps = IntervalSet::new();
+    purged_snaps.insert(4, 1);
+    let info = PgInfo { scrubs, purged_snaps, ..PgInfo::default() };
+    let (intervals, leases) = (Vec::new(), Vec::new());
+    world.say(OsdId(77), MPgNotify { pgid, epoch, info: info.clone(), intervals, leases }.into());
+    let loaded = meta::load(&world.store, world.pg.coll).unwrap().unwrap().info;
+    assert_eq!((loaded.scrubs, loaded.purged_snaps), (scrubs, info.purged_snaps));
 }
 
 /// Which version of what the replicas were told to be bad there.
