@@ -25,6 +25,7 @@ mod pgs;
 mod ping_times;
 mod rbd_perf;
 mod recovery;
+mod refused;
 mod scrubs;
 mod session;
 mod shard;

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use messages::{MOSDFailure, MOSDPing, Message, PingOp, RawMessage, pg_peer_target};
+use pg::Nonsense;
 use types::{Epoch, Instant, OsdId};
 
 use crate::{
@@ -11,6 +12,9 @@ use crate::{
     osd::{Ctx, Waiting},
     shard::CONTROL,
 };
+
+/// No cluster has so many maps: with one a second it would be 68 years old.
+const EPOCH_END: Epoch = Epoch(1 << 31);
 
 /// How another OSD fails, as this one sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,8 @@ impl Osd {
         match message {
             Message::MOSDPing(ping) => self.on_ping(conn, from, *ping, ctx),
             message => match pg_peer_target(&message).map(|(_, epoch)| epoch) {
+                // No such map ever comes.
+                Some(epoch) if epoch >= EPOCH_END => self.refuse_osd(from, Nonsense::Epoch, ctx),
                 Some(epoch) if epoch > self.map.epoch => {
                     let waiting = Waiting { epoch, conn, tid, from: Some(from), message, permit: None };
                     self.wait_for_map(waiting, ctx);

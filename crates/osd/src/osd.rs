@@ -23,6 +23,7 @@ use crate::{
     on_map::{MapSource, WholeMap},
     pgs::{MAP_TOKEN, Pgs},
     rbd_perf::ImagePerf,
+    refused::Refused,
     session::Session,
     shard::CONTROL,
     slow_ops::SlowOps,
@@ -99,6 +100,7 @@ pub struct Osd {
     pub(crate) up_thru_wanted: Epoch,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) leases: Leases,
+    pub(crate) refused: Refused,
     /// Which OSDs are to act in PGs, as far as the monitor has not been asked.
     pub(crate) acting_wanted: ActingWanted,
     pub(crate) scrub_policy: ScrubPolicy,
@@ -189,6 +191,7 @@ impl Osd {
             up_thru_wanted: Epoch(0),
             heartbeat: Heartbeat::default(),
             leases: Leases::default(),
+            refused: Refused::default(),
             acting_wanted: ActingWanted::new(),
             scrub_policy: ScrubPolicy::default(),
             recovery_policy: RecoveryPolicy::default(),

@@ -283,6 +283,7 @@ impl Osd {
             }
             pg::Effect::WantUpThru(want) => self.want_up_thru(want, ctx),
             pg::Effect::WantActing(osds) => self.want_acting(pgid, osds, ctx),
+            pg::Effect::Refused(osd, nonsense) => self.refuse_osd(osd, nonsense, ctx),
             pg::Effect::StatsChanged | pg::Effect::Removed => self.stats_changed(ctx),
         }
     }
@@ -384,12 +385,18 @@ impl Osd {
     /// Authority: `OSD::handle_pg_query_nopg`, `MOSDPGNotify2::get_create_info`, `MOSDPGLog::get_create_info` (16.2).
     pub(crate) fn pg_peer_message(&mut self, from: OsdId, message: Message, ctx: &mut Ctx<'_>) {
         let Some((pgid, epoch)) = pg_peer_target(&message) else { return };
+        if self.is_refused(from) {
+            return;
+        }
         if !self.pgs.pgs.contains_key(&pgid) {
             if let Message::MPgProxyOp(question) = message {
                 if self.map.pg_to_up_acting(pgid).acting_primary == self.config.whoami {
                     self.pgs.early_passed_on.keep(from, question);
                 }
                 return;
+            }
+            if let Err(nonsense) = pg::check_message(&message) {
+                return self.refuse_osd(from, nonsense, ctx);
             }
             let (created, intervals) = match &message {
                 Message::MPgQuery(_) | Message::MPgPull(_) => {

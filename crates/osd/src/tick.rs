@@ -32,6 +32,7 @@ impl Osd {
         self.watch_boot(ctx);
         self.give_up_waiting(ctx);
         self.beat(ctx);
+        self.report_refused(ctx);
         self.tick_pgs(ctx);
         self.tick_ops(ctx);
         self.measure_commits(ctx);

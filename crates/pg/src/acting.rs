@@ -36,7 +36,7 @@ impl Pg {
         }
         let Some(info) = self.peer_info.get(&osd).filter(|_| map.is_up(osd)) else { return false };
         let behind = self.log.after(info.last_update).count() as u64;
-        !self.needs_list(Span::of(info)) && info.missing_count + behind <= fill_first
+        !self.needs_list(Span::of(info)) && info.missing_count.saturating_add(behind) <= fill_first
     }
 
     /// The acting set that the PG should have: the up set, but with whole copies in the place of those that are not, as

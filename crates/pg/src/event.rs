@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    GiveUp, Leases, OpThrottle, Permit, ReadSlots, RecoveryPolicy, ScrubPolicy, ScrubRequest, Slots,
+    GiveUp, Leases, Nonsense, OpThrottle, Permit, ReadSlots, RecoveryPolicy, ScrubPolicy, ScrubRequest, Slots,
 };
 use messages::{LogLevel, MOSDOp, MOSDOpReply, Message, RawMessage};
 use store::{Completion, ObjectStore};
@@ -100,6 +100,8 @@ pub enum Effect {
     WantActing(Vec<OsdId>),
     /// Write a line to the cluster log.
     ClusterLog(LogLevel, String),
+    /// That OSD has said what cannot be so: nothing more of it is to be heard, and the monitor is to know.
+    Refused(OsdId, Nonsense),
     /// The PG's state or contents changed: report soon.
     StatsChanged,
     /// The PG is not needed here any more: its collection is being removed.

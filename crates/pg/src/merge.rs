@@ -91,9 +91,9 @@ impl Pg {
 
 fn sum(one: PgTotals, other: PgTotals) -> PgTotals {
     PgTotals {
-        objects: one.objects + other.objects,
-        clones: one.clones + other.clones,
-        bytes: one.bytes + other.bytes,
+        objects: one.objects.saturating_add(other.objects),
+        clones: one.clones.saturating_add(other.clones),
+        bytes: one.bytes.saturating_add(other.bytes),
     }
 }
 

@@ -24,6 +24,11 @@ impl PeerQueue {
     pub(crate) fn on_new_interval(&mut self) {
         self.0.retain(|(_, message)| matches!(message, Message::MPgProxyOp(_)));
     }
+
+    /// What the OSD has said does not count.
+    pub(crate) fn forget(&mut self, from: OsdId) {
+        self.0.retain(|(osd, _)| *osd != from);
+    }
 }
 
 impl Pg {
@@ -37,6 +42,13 @@ impl Pg {
         while !self.is_waiting(IndexWait::Peer)
             && let Some((from, message)) = self.peer_queue.0.pop_front()
         {
+            // What the PG tells itself needs no check.
+            if from != self.me
+                && let Err(nonsense) = self.check_peer(from, &message, ctx)
+            {
+                self.refuse_peer(from, nonsense, ctx);
+                continue;
+            }
             match self.ready_for(from, &message, ctx) {
                 Ok(()) => {
                     // What the primary knows of the objects for an activation stays true whatever else others say.
@@ -57,5 +69,35 @@ impl Pg {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use messages::MPgCommitted;
+    use types::TxnOp;
+
+    use crate::{
+        Nonsense,
+        nonsense::tests::{change, refused},
+        test_world::World,
+    };
+
+    /// Whoever answers that it has the second change seems to have the first one, too.
+    #[test]
+    fn what_waits_behind_nonsense_is_not_heard() {
+        let mut world = World::replica();
+        let (peer, pgid, epoch) = (world.peers[0], world.pg.pgid, world.map.epoch);
+        let mut bad = change(&world, 1);
+        bad.txn.ops.push(TxnOp::RemoveCollection);
+        let good = change(&world, 2);
+        let committed = MPgCommitted { pgid, epoch, committed_to: world.version(3) };
+        world.pg.peer_queue.0.extend([(peer, committed.into()), (peer, bad.into())]);
+        world.say(peer, good.into());
+        assert_eq!(refused(&mut world), [(peer, Nonsense::OtherPlace)]);
+        assert_eq!(
+            (world.pg.committed_to(), world.pg.info.last_update),
+            (world.version(3), world.version(3))
+        );
     }
 }

@@ -389,7 +389,7 @@ impl Pg {
     }
 
     /// What was said before this interval began is about another one.
-    fn is_of_interval(&self, message: &Message) -> bool {
+    pub(crate) fn is_of_interval(&self, message: &Message) -> bool {
         messages::pg_peer_target(message).is_some_and(|(_, epoch)| epoch >= self.info.since)
     }
 

@@ -401,7 +401,10 @@ impl Pg {
     pub(crate) fn on_proxy_op(&mut self, from: OsdId, message: MPgProxyOp, ctx: &mut Ctx<'_>) {
         let MPgProxyOp { asker, id, client, addr, tid, path, op, .. } = message;
         let is_for_primary = self.is_primary() && op.epoch >= self.info.primary_since;
-        if !is_for_primary || !self.proxies.open.insert((from, asker, id)) {
+        // As of a client that errs: under another hash than its own, other clients would not find the object.
+        let pool = ctx.map.pools.get(&op.locator.pool);
+        let is_here = pool.is_some_and(|pool| pool.pg_of_hash(op.locator.pool, op.hash) == self.pgid);
+        if !is_for_primary || !is_here || !self.proxies.open.insert((from, asker, id)) {
             return;
         }
         let is_blocklisted = ctx.map.is_blocklisted(&addr);

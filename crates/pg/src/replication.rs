@@ -32,6 +32,13 @@ impl Pg {
     pub(crate) fn replicate(&mut self, staged: Staged, ctx: &mut Ctx<'_>) -> (EVersion, Vec<OsdId>) {
         assert!(!self.members.is_merging, "a PG that is about to be merged stays as it is");
         let Staged { mut txn, mut log, delta } = staged;
+        for entry in &log {
+            debug_assert!(
+                self.log.is_followed_by(entry, self.info.log_tail),
+                "{}: {entry:?} does not name what was before it",
+                self.pgid
+            );
+        }
         let version = log.last().map_or(self.info.last_update, |entry| entry.version);
         self.info.totals = delta.added_to(self.info.totals);
         let is_watched = self.scrubs.is_under_way() || self.recount.is_some();
@@ -73,11 +80,6 @@ impl Pg {
     ) {
         let mut change = MetaChange::default();
         for entry in log {
-            debug_assert!(
-                self.log.is_followed_by(&entry, self.info.log_tail),
-                "{}: {entry:?} does not name what was before it",
-                self.pgid
-            );
             self.info.last_update = entry.version;
             self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
             change.log(&entry);

@@ -82,10 +82,10 @@ impl Pg {
         let to_fill = self.lacked_by(self.targets());
         // Each OSD that acts without being up stands in for one that is filled; filling any others adds copies that do
         // not exist yet.
-        let misplaced = to_fill.min(strays * objects);
+        let misplaced = to_fill.min(strays.saturating_mul(objects));
         let more = (self.targets().count() as u64).saturating_sub(strays);
-        let absent = absent.saturating_sub(more) * objects + (to_fill - misplaced);
-        (self.lacked_by_acting() + absent, misplaced)
+        let absent = absent.saturating_sub(more).saturating_mul(objects).saturating_add(to_fill - misplaced);
+        (self.lacked_by_acting().saturating_add(absent), misplaced)
     }
 
     /// OSDs that act and lack objects.
@@ -123,7 +123,7 @@ impl Pg {
         let size = u64::from(self.members.size);
         let PgTotals { objects, clones, bytes } = self.info.totals;
         let mut sum = PgStatSum { objects, clones, bytes, ..self.stats.sum };
-        sum.object_copies = sum.objects * size;
+        sum.object_copies = sum.objects.saturating_mul(size);
         let scrubs = self.info.scrubs;
         (sum.shallow_scrub_errors, sum.deep_scrub_errors) = (scrubs.shallow_errors, scrubs.deep_errors);
         (sum.omap_keys, sum.omap_bytes) = (scrubs.omap_keys, scrubs.omap_bytes);

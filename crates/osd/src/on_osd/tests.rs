@@ -3,11 +3,11 @@
 use auth::OsdCaps;
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
-use messages::{MCommand, MOSDMap};
+use messages::{MCommand, MOSDMap, MPgQuery};
 use store::MemStore;
 use types::{
     CrushBlob, EntityAddr, EntityAddrVec, EntityName, EntityType, Epoch, GlobalId, Incremental, OsdMap,
-    OsdState, UTime, Uuid,
+    OsdState, PgId, PoolId, UTime, Uuid,
 };
 
 use super::*;
@@ -241,6 +241,18 @@ fn who_takes_nothing_is_reported_at_once_and_not_as_dead() {
     };
     assert_eq!(reported(Event::OsdRefused(B)), [(true, false)]);
     assert_eq!(reported(Event::OsdStuck(B)), [(true, true)]);
+}
+
+#[test]
+fn no_message_waits_for_a_map_that_never_comes() {
+    let mut a = Running::new(A, B, 2);
+    let mut reports = |epoch| {
+        let query = MPgQuery { pgid: PgId::new(PoolId(1), 0), epoch: Epoch(epoch), ..MPgQuery::default() };
+        let effects = a.handle(Event::Received(CONN, 0, query.into()));
+        let is_report = |effect: &&Effect| matches!(effect, Effect::SendMon(Message::MOSDFailure(_)));
+        (effects.iter().filter(is_report).count(), a.osd.waiting.len())
+    };
+    assert_eq!([3, 1 << 31].map(&mut reports), [(0, 1), (1, 1)]);
 }
 
 #[test]

@@ -163,6 +163,36 @@ fn a_pg_that_a_copy_tells_of_knows_its_past_from_the_first_moment() {
 }
 
 #[test]
+fn nothing_more_is_heard_of_an_osd_that_says_what_cannot_be_so_until_its_life_is_over() {
+    let (mut osd, pgid, other) = without_its_pg();
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    osd.set_heartbeat_peers();
+    let sound = told(&osd, pgid, other, osd.map.epoch);
+    let info = PgInfo { last_epoch_clean: Epoch(u32::MAX), ..sound.info.clone() };
+    osd.pg_peer_message(other, MPgNotify { info, ..sound.clone() }.into(), &mut ctx);
+    osd.pg_peer_message(other, sound.clone().into(), &mut ctx);
+    assert_eq!(osd.pgs.len(), 0);
+    let reports = |ctx: &mut Ctx<'_>| {
+        let reports = ctx.effects.extract_if(.., |effect| matches!(effect, Effect::SendMon(_)));
+        let is_of = |effect: &Effect| match effect {
+            Effect::SendMon(Message::MOSDFailure(report)) => report.target == other && report.may_live,
+            _ => false,
+        };
+        reports.filter(is_of).count()
+    };
+    assert_eq!(reports(&mut ctx), 1);
+    ctx.now = Instant(2_000_000_000);
+    osd.report_refused(&mut ctx);
+    assert_eq!(reports(&mut ctx), 1, "the first one may be lost");
+    osd.map.osd_info[other.0 as usize].up_from = osd.map.epoch;
+    osd.set_heartbeat_peers();
+    osd.report_refused(&mut ctx);
+    osd.pg_peer_message(other, sound.into(), &mut ctx);
+    assert_eq!((reports(&mut ctx), osd.pgs.len()), (0, 1));
+}
+
+#[test]
 fn a_pg_is_not_made_by_what_does_not_know_its_past() {
     let (mut osd, pgid, other) = without_its_pg();
     let (mut store, mut effects) = (MemStore::new(), Vec::new());

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use codec::Decode;
-use types::{HObject, OsdId, PgId, ScrubObject, XattrSum};
+use types::{EVersion, HObject, OsdId, PgId, ScrubObject, XattrSum};
 
 use super::{
     verdict::{BadCopies, Verdict},
@@ -29,17 +29,18 @@ struct Selected<'a> {
     object: &'a ScrubObject,
 }
 
-/// Compares all copies of all objects. Returns what there is of each, as far as any copy tells.
+/// Compares all copies of all objects of a PG whose newest change is `newest`. Returns what there is of each, as far as
+/// any copy tells.
 pub(super) fn compare<'a>(
     maps: &'a Maps,
     me: OsdId,
-    pgid: PgId,
+    (pgid, newest): (PgId, EVersion),
     verdict: &mut Verdict,
 ) -> BTreeMap<HObject, &'a ScrubObject> {
     let objects: BTreeSet<&HObject> = maps.values().flat_map(BTreeMap::keys).collect();
     let mut sound = BTreeMap::new();
     for object in objects {
-        let comparison = Comparison { maps, me, pgid, object, verdict };
+        let comparison = Comparison { maps, me, pgid, newest, object, verdict };
         if let Some(found) = comparison.run() {
             sound.insert(object.clone(), found);
         }
@@ -52,6 +53,7 @@ struct Comparison<'a, 'v> {
     maps: &'a Maps,
     me: OsdId,
     pgid: PgId,
+    newest: EVersion,
     object: &'a HObject,
     verdict: &'v mut Verdict,
 }
@@ -109,7 +111,7 @@ impl<'a> Comparison<'a, '_> {
         let mut best: Option<Selected<'a>> = None;
         for osd in order {
             let Some(object) = self.copy_of(osd) else { continue };
-            let (errors, words, info) = examine(object);
+            let (errors, words, info) = examine(object, self.newest);
             *of_copies.entry(osd).or_default() |= errors;
             if errors != 0 {
                 let text = words.join(", ");
@@ -171,7 +173,8 @@ impl<'a> Comparison<'a, '_> {
 }
 
 /// What is wrong with a copy regardless of others: its errors, these in words, and its record where that can be read.
-fn examine(copy: &ScrubObject) -> (u64, Vec<&'static str>, ObjectInfo) {
+/// By a record of a version that no change has made yet, all other copies would be bad, and nothing could replace them.
+fn examine(copy: &ScrubObject, newest: EVersion) -> (u64, Vec<&'static str>, ObjectInfo) {
     let (mut errors, mut words) = (0, Vec::new());
     let mut wrong = |error: u64, text| {
         errors |= error;
@@ -190,8 +193,8 @@ fn examine(copy: &ScrubObject) -> (u64, Vec<&'static str>, ObjectInfo) {
     let mut info = ObjectInfo::default();
     match copy.xattrs.get(INFO_XATTR).map(|bytes| ObjectInfo::from_bytes(bytes.clone())) {
         None => wrong(copy_error::INFO_MISSING, "candidate had a missing info key"),
-        Some(Err(_)) => wrong(copy_error::INFO_CORRUPTED, "candidate had a corrupt info"),
-        Some(Ok(found)) => info = found,
+        Some(Ok(found)) if found.version <= newest => info = found,
+        Some(Ok(_) | Err(_)) => wrong(copy_error::INFO_CORRUPTED, "candidate had a corrupt info"),
     }
     (errors, words, info)
 }

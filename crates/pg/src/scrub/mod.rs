@@ -25,7 +25,8 @@ mod wire;
 
 use std::time::Duration;
 
-use types::{HObject, LogEntry, OsdMap, PgState, Token, UTime};
+use messages::MOSDRepScrubMap;
+use types::{HObject, LogEntry, OsdId, OsdMap, PgState, Token, UTime};
 
 pub use policy::{ScrubPolicy, ScrubRequest, ScrubTimes};
 
@@ -84,6 +85,11 @@ impl Scrubs {
     /// True for an object whose changes have to wait.
     pub(crate) fn holds(&self, head: &HObject) -> bool {
         self.run.as_ref().is_some_and(|run| run.holds(head))
+    }
+
+    /// False for a map that a scrub waits for and that names objects outside of what was asked for.
+    pub(crate) fn may_hear(&self, from: OsdId, map: &MOSDRepScrubMap) -> bool {
+        self.run.as_ref().is_none_or(|run| run.may_hear(from, map))
     }
 
     /// A change waits for a chunk.

@@ -59,6 +59,11 @@ impl Run {
         self.chunk.as_ref().is_some_and(|chunk| (&self.at..&chunk.end).contains(&head))
     }
 
+    pub(super) fn may_hear(&self, from: OsdId, map: &MOSDRepScrubMap) -> bool {
+        let chunk = self.chunk.as_ref().filter(|chunk| chunk.id == map.id && chunk.waiting.contains(&from));
+        chunk.is_none_or(|chunk| map.objects.iter().all(|o| (&self.at..&chunk.end).contains(&&o.object)))
+    }
+
     pub(super) fn on_change(&mut self, head: &HObject, log: &[LogEntry], delta: Delta) {
         if *head < self.at {
             self.verdict.totals = delta.added_to(self.verdict.totals);
@@ -272,7 +277,8 @@ impl Pg {
                 ));
             }
             let maps = if chunk.is_too_much { Maps::default() } else { maps };
-            let sound = compare::compare(&maps, self.me, self.pgid, &mut run.verdict);
+            let sound =
+                compare::compare(&maps, self.me, (self.pgid, self.info.last_update), &mut run.verdict);
             snapsets::check(&sound, self.pgid, mode, &mut run.verdict);
             sound.values().for_each(|object| run.verdict.note_omap(object, self.pgid, ctx.scrub.omap_max));
             for (level, line) in run.verdict.log.drain(..) {

@@ -74,7 +74,7 @@ fn maps(objects: &[ScrubObject]) -> Maps {
 
 fn verdict_of(maps: &Maps) -> Verdict {
     let mut verdict = Verdict::default();
-    let sound = compare::compare(maps, ME, pgid(), &mut verdict);
+    let sound = compare::compare(maps, ME, (pgid(), EVersion::new(Epoch(22), 9)), &mut verdict);
     snapsets::check(&sound, pgid(), "deep-scrub", &mut verdict);
     verdict
 }
@@ -229,6 +229,14 @@ fn with_clones(listed: &[u64], there: &[u64]) -> Verdict {
         objects.push(clone);
     }
     verdict_of(&maps(&objects))
+}
+
+#[test]
+fn a_copy_of_a_version_that_was_not_made_is_the_bad_one() {
+    let mut maps = maps(&[head("b")]);
+    at(&mut maps, 2).xattrs = xattrs(u64::MAX, &SnapSet::default());
+    let verdict = verdict_of(&maps);
+    assert_eq!(verdict.bad[&object("b")], bad(&[], &[2]));
 }
 
 #[test]

@@ -6,7 +6,8 @@ use types::{EVersion, IntervalSet, MapFlags, PgInfo, PgTotals, ScrubHistory, UTi
 
 use super::*;
 use crate::{
-    Event, GiveUp, meta,
+    Event, GiveUp, Nonsense, meta,
+    nonsense::tests::refused,
     scrub::{
         verdict::BadCopies,
         wire::{ScrubLsArg, ScrubLsResult},
@@ -86,6 +87,30 @@ fn when_a_pg_counts_as_scrubbed_outlives_restarts() {
     world.say(OsdId(77), MPgNotify { pgid, epoch, info: info.clone(), intervals, leases }.into());
     let loaded = meta::load(&world.store, world.pg.coll).unwrap().unwrap().info;
     assert_eq!((loaded.scrubs, loaded.purged_snaps), (scrubs, info.purged_snaps));
+}
+
+#[test]
+fn a_map_of_what_was_not_asked_for_is_refused() {
+    let mut world = World::active();
+    world.act(|pg, ctx| {
+        let request = ScrubRequest::default();
+        pg.begin_scrub(Wanted { request, cause: Cause::Ordered }, ctx);
+    });
+    world.handle(Event::Wake);
+    let end = world.object(2);
+    let chunk = world.pg.scrubs.run.as_mut().and_then(|run| run.chunk.as_mut()).unwrap();
+    let id = chunk.id;
+    chunk.end = end;
+    let (pgid, epoch, peer) = (world.pg.pgid, world.map.epoch, world.peers[0]);
+    let map = |world: &World, id| {
+        let objects = [1, 2].map(|at| ScrubObject { object: world.object(at), ..ScrubObject::default() });
+        MOSDRepScrubMap { pgid, epoch, id, objects: objects.into(), is_too_much: false }
+    };
+    for (id, expected) in [(id + 1, vec![]), (id, vec![(peer, Nonsense::OtherPlace)])] {
+        let map = map(&world, id);
+        world.say(peer, map.into());
+        assert_eq!(refused(&mut world), expected);
+    }
 }
 
 /// Which version of what the replicas were told to be bad there.
