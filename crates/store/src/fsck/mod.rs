@@ -5,6 +5,7 @@
 //! are.
 
 mod bad_data;
+mod marks;
 mod problem;
 mod totals;
 mod walk;

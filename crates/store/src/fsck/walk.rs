@@ -9,7 +9,7 @@ use bytes::Bytes;
 use codec::{BLOCK_BYTES, crc32c};
 use types::{CollId, HObject, Token};
 
-use super::{FsckReport, Problem, Totals, bad_data::BadData};
+use super::{FsckReport, Problem, Totals, bad_data::BadData, marks::Marks};
 use crate::{
     DeviceCommand, DeviceError, Inspected, ReadError,
     device::BLOCK,
@@ -34,6 +34,7 @@ pub(super) struct Walk {
     /// Problems of data: they say nothing about the index.
     bad_data: BadData,
     totals: Totals,
+    marks: Marks,
     commands: Vec<DeviceCommand>,
     /// The page to be asked for next.
     next: Option<Key>,
@@ -82,6 +83,7 @@ impl Walk {
             inspected,
             is_deep,
             bad_data: BadData::default(),
+            marks: Marks::new(),
             commands: Vec::new(),
             next: Some(Key::min()),
             pages: VecDeque::new(),
@@ -125,6 +127,7 @@ impl Walk {
     fn finish(&mut self) -> FsckReport {
         let mut report = std::mem::take(&mut self.report);
         self.inspected.judge(&self.totals, &mut report);
+        report.problems.extend(std::mem::replace(&mut self.marks, Marks::new()).problem());
         report.problems.extend(std::mem::take(&mut self.bad_data).into_problems());
         report
     }
@@ -161,10 +164,11 @@ impl Walk {
         self.pages_done += 1;
         let store = &self.inspected.store;
         let (next, area) = (store.index.directory.page_after(&first), store.superblock.area);
-        let Walk { totals, is_deep, .. } = self;
+        let Walk { totals, marks, is_deep, .. } = self;
         let mut pieces = Vec::new();
         let mut visit = |coll: CollId, object: &HObject, entry: Entry<'_>| {
             totals.add(coll, object, entry);
+            marks.note(coll, object, entry);
             if let (Entry::Onode(onode), true) = (entry, *is_deep) {
                 add_pieces(coll, object, onode, &mut pieces);
             }

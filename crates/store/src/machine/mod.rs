@@ -41,6 +41,7 @@ pub use format::{Label, StoreIdentity};
 pub use inspect::{Inspected, JournalRecord, LayoutExtent, ObjectLayout, SuperblockInfo};
 pub use mount::Mount;
 pub use mount_error::MountError;
+pub(crate) use moves::{mark, marked_txn};
 pub use pages::IndexMemory;
 pub use replay::Replayed;
 

@@ -19,7 +19,7 @@ use super::{
 const MARK_VALUE_BYTES: usize = 4 << 10;
 
 /// An object that a collection has while objects are moved from it or to it.
-pub(super) fn mark() -> HObject {
+pub(crate) fn mark() -> HObject {
     HObject { oid: Bytes::from_static(b"store_move"), pool: PoolId(i64::MIN + 1), ..HObject::default() }
 }
 
@@ -39,14 +39,22 @@ fn key_of(piece: u32) -> Bytes {
     Bytes::copy_from_slice(&piece.to_be_bytes())
 }
 
-fn marked_txn(mut bytes: Bytes) -> Result<Transaction, DecodeError> {
+/// The transaction of a collection's mark, whose omap values these are, end to end.
+///
+/// # Errors
+/// If it is none that was under way in that collection.
+pub(crate) fn marked_txn(coll: CollId, mut bytes: Bytes) -> Result<Transaction, DecodeError> {
     let len = u32::decode(&mut Reader::new(bytes.clone()))? as usize;
     bytes.advance(size_of::<u32>());
     if len > bytes.len() {
         return Err(DecodeError::Invalid { what: "length of a marked transaction", value: len as u64 });
     }
     let payload = bytes.split_off(len);
-    Transaction::decode_split(&mut Reader::new(bytes), &mut Reader::new(payload))
+    let txn = Transaction::decode_split(&mut Reader::new(bytes), &mut Reader::new(payload))?;
+    if txn.coll != coll || !txn.ops.first().is_some_and(is_move) || !is_stepwise(&txn) {
+        return Err(DecodeError::Invalid { what: "marked transaction", value: txn.ops.len() as u64 });
+    }
+    Ok(txn)
 }
 
 impl Store {
@@ -107,11 +115,7 @@ impl Store {
                 bytes.extend_from_slice(value);
                 bytes
             });
-            let txn = marked_txn(bytes.into())?;
-            if txn.coll != coll || !txn.ops.first().is_some_and(is_move) || !is_stepwise(&txn) {
-                return Err(DecodeError::Invalid { what: "marked transaction", value: txn.ops.len() as u64 });
-            }
-            self.defer_begun(txn);
+            self.defer_begun(marked_txn(coll, bytes.into())?);
         }
         Ok(!self.waiting.is_empty())
     }

@@ -7,7 +7,7 @@ use super::{
     *,
 };
 use crate::{
-    DeviceRole,
+    DeviceRole, Problem,
     index::{PendingPage, Root},
     journal::{Direct, Draft, Header},
     machine::moves::mark,
@@ -171,6 +171,9 @@ fn a_mark_that_is_of_another_collection_or_no_move_is_refused() {
         let mut draft = Draft::new(coll(0));
         let pairs = [(Bytes::from_static(&[0; 4]), Bytes::from(value))].into();
         draft.push(&TxnOp::Object(mark(), Mutation::OmapSet(pairs)));
-        assert_eq!(mount_error(&mut with_record(draft)), expected, "{txn:?}");
+        let mut disk = with_record(draft);
+        let problems = disk.fsck(config(), &mut StdRng::seed_from_u64(1)).problems;
+        assert_eq!(problems, expected.map(Problem::Unmountable).into_iter().collect::<Vec<_>>(), "{txn:?}");
+        assert_eq!(mount_error(&mut disk), expected, "{txn:?}");
     }
 }
