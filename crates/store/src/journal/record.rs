@@ -196,19 +196,32 @@ impl Header {
     pub(crate) fn peek_any(bytes: &Bytes, key: JournalKey) -> Option<Header> {
         let header = Header::from_prefix(bytes.clone()).ok()?;
         let is_ours = header.magic == MAGIC && header.key == key;
-        (is_ours && header.block_count > 0 && header.first_txn < COUNTER_END).then_some(header)
+        (is_ours && header.is_shaped() && header.first_txn < COUNTER_END).then_some(header)
+    }
+
+    /// True if its lengths fit each other.
+    fn is_shaped(&self) -> bool {
+        let shape = shape(self.meta_bytes as usize, self.payload_bytes as usize);
+        shape == (self.block_count as usize, self.payload_at as usize)
+    }
+
+    /// Blocks that hold the header and the descriptions. Their checksum covers the record's length, too.
+    pub(crate) fn front_block_count(&self) -> u64 {
+        (RECORD_HEADER_BYTES + self.meta_bytes as usize).div_ceil(BLOCK_BYTES) as u64
+    }
+
+    /// The descriptions, if they and the header are as they were written.
+    pub(crate) fn open_front(&self, record: &Bytes) -> Option<Bytes> {
+        let meta = part(record, RECORD_HEADER_BYTES, self.meta_bytes)?;
+        let crc = crc32c(crc32c(u32::MAX, &record[CRC_AT + 4..RECORD_HEADER_BYTES]), &meta);
+        (crc == self.crc).then_some(meta)
     }
 
     /// The record's transactions, if all that counts is as it was written.
     pub(crate) fn open(&self, record: &Bytes) -> Option<Vec<Body>> {
-        let part = |at: usize, bytes: u32| {
-            let end = at.checked_add(bytes as usize)?;
-            record.get(at..end).map(|part| record.slice_ref(part))
-        };
-        let meta = part(RECORD_HEADER_BYTES, self.meta_bytes)?;
-        let payload = part(self.payload_at as usize, self.payload_bytes)?;
-        let crc = crc32c(crc32c(u32::MAX, &record[CRC_AT + 4..RECORD_HEADER_BYTES]), &meta);
-        if crc != self.crc || crc32c(u32::MAX, &payload) != self.payload_crc {
+        let meta = self.open_front(record)?;
+        let payload = part(record, self.payload_at as usize, self.payload_bytes)?;
+        if crc32c(u32::MAX, &payload) != self.payload_crc {
             return None;
         }
         self.decode(Reader::new(meta), Reader::new(payload)).ok()
@@ -228,6 +241,12 @@ impl Header {
             })
             .collect()
     }
+}
+
+/// So many bytes of a record, if it has them.
+fn part(record: &Bytes, at: usize, bytes: u32) -> Option<Bytes> {
+    let end = at.checked_add(bytes as usize)?;
+    record.get(at..end).map(|part| record.slice_ref(part))
 }
 
 #[cfg(test)]

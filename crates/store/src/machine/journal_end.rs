@@ -26,7 +26,8 @@ impl Replay {
             let Some(header) = Header::peek_any(&rest, superblock.record_key()) else { continue };
             let is_later = header.epoch > superblock.epoch
                 || header.epoch == superblock.epoch && header.sequence >= proof;
-            if is_later && header.open(&rest).is_some() {
+            // Its payload may be torn, or lie beyond what was read: it was begun when the missing one was durable.
+            if is_later && header.open_front(&rest).is_some() {
                 return true;
             }
         }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use codec::BLOCK_BYTES;
 
 use super::{
     JournalRecord, Mount, MountError, Store, inspect::describe, journal_end::LOOKAHEAD_BLOCKS, mount::Step,
@@ -253,7 +252,15 @@ impl Replay {
             return Parsed::End;
         }
         if (rest.len() as u64) < bytes {
-            return Parsed::Beyond(bytes / BLOCK_BYTES as u64);
+            // It may take all of the ring: what a damaged header says of that is not to be read.
+            let front_count = header.front_block_count();
+            return if (rest.len() as u64) < front_count * BLOCK {
+                Parsed::Beyond(front_count)
+            } else if header.open_front(&rest).is_some() {
+                Parsed::Beyond(bytes / BLOCK)
+            } else {
+                Parsed::End
+            };
         }
         header.open(&rest).map_or(Parsed::End, |bodies| Parsed::Record(header, bodies))
     }

@@ -148,6 +148,69 @@ fn an_unreadable_record_among_others_is_a_gap() {
 }
 
 #[test]
+fn a_later_record_proves_a_gap_though_its_payload_is_gone() {
+    let mut rng = StdRng::seed_from_u64(4);
+    let (start, mut disk) = with_records(&mut rng, 10);
+    for block in [8 * 2, 8 * 2 + 1, 9 * 2 + 1] {
+        disk.flip_bit(start + block * BLOCK + 70, 1);
+    }
+    // Both may have been in flight, so this is an end.
+    assert_eq!(mount(&mut disk.clone(), &mut rng).unwrap().replayed().records, 8);
+    for block in [6 * 2, 7 * 2 + 1] {
+        disk.flip_bit(start + block * BLOCK + 70, 1);
+    }
+    let offset = start + 6 * 2 * BLOCK;
+    assert_eq!(mount(&mut disk, &mut rng).err(), Some(MountError::JournalGap { offset }));
+}
+
+/// Mounts, and tells how many blocks the longest read of the ring had.
+fn longest_read(disk: &mut VirtualDisk, config: Config) -> u64 {
+    let mut mount = Store::mount(disk.sizes(), config, JOURNAL_KEY);
+    let mut longest = 0;
+    loop {
+        if let Some(result) = mount.take() {
+            result.expect("a damaged end is an end");
+            return longest;
+        }
+        for command in mount.take_commands() {
+            if let DeviceCommand::Read { len, .. } = command {
+                longest = longest.max(len / BLOCK);
+            }
+            let (token, result) = disk.execute(command);
+            mount.device_done(token, result);
+        }
+    }
+}
+
+#[test]
+fn what_a_damaged_header_says_of_its_length_is_not_read() {
+    let mut rng = StdRng::seed_from_u64(5);
+    let config = Config { journal_bytes: 48 << 20, ..config() };
+    let mut disk = formatted(64 << 20, &config);
+    let mut store = disk.mount(config, &mut rng).unwrap();
+    write(&mut store, 0, 4096);
+    settle(&mut store, &mut disk, &mut rng);
+    let start = store.superblock.journal.start * BLOCK;
+    let (block_count, payload_bytes) = (56, 68);
+    let with = |numbers: &[(usize, u32)]| {
+        let mut disk = disk.clone();
+        let mut block = block_at(&disk, start);
+        for (at, number) in numbers {
+            block[*at..*at + 4].copy_from_slice(&number.to_le_bytes());
+        }
+        write_block(&mut disk, start, &block);
+        disk
+    };
+    let limit = longest_read(&mut with(&[(0, 0)]), config);
+    let blocks = 10_000;
+    for damages in
+        [&[(block_count, blocks)][..], &[(block_count, blocks), (payload_bytes, (blocks - 1) << 12)]]
+    {
+        assert_eq!(longest_read(&mut with(damages), config), limit, "{damages:?}");
+    }
+}
+
+#[test]
 fn a_journal_of_which_much_is_unreadable_is_no_end_of_one() {
     let mut rng = StdRng::seed_from_u64(5);
     let (start, mut disk) = with_records(&mut rng, 10);
