@@ -1,7 +1,10 @@
 //! Devices that grow, are several, or are the wrong ones.
 
 use super::*;
-use crate::{DeviceCommand, DeviceError, DeviceRole, superblock::COPIES};
+use crate::{
+    DeviceCommand, DeviceError, DeviceRole,
+    superblock::{COPIES, Superblock},
+};
 
 const BOTH: DeviceSizes = DeviceSizes { main: DISK_BYTES, journal: Some(2 << 20), index: Some(2 << 20) };
 
@@ -55,6 +58,53 @@ fn a_device_that_grew_is_used_after_the_next_mount() {
         mount_error(&mut disk, &mut rng),
         "the main device has 8388608 bytes, the store needs 33554432"
     );
+}
+
+#[test]
+fn the_power_may_fail_while_a_device_that_grew_is_mounted_for_the_first_time() {
+    let grown = |sizes: DeviceSizes| DeviceSizes {
+        main: 3 * sizes.main + 5 * BLOCK,
+        index: sizes.index.map(|bytes| 4 * bytes + BLOCK),
+        ..sizes
+    };
+    for (seed, sizes) in [DeviceSizes::from(DISK_BYTES), BOTH].into_iter().cycle().take(8).enumerate() {
+        let mut rng = StdRng::seed_from_u64(seed as u64);
+        let mut disk = formatted(sizes, &config());
+        used(&mut disk, &mut rng);
+        disk.crash(&mut rng);
+        disk.resize(grown(sizes));
+        let survives = |mut disk: VirtualDisk, rng: &mut StdRng| {
+            assert_eq!(disk.fsck(config(), rng).problems, [], "seed {seed}");
+            let mut store = mount(&mut disk, rng).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            store.check_invariants();
+            for number in 0..20 {
+                let found = read(&mut store, &mut disk, rng, coll(0), &object(number), (0, u64::MAX));
+                assert_eq!(found.unwrap(), vec![number as u8 + 1; 100_000], "seed {seed}");
+            }
+        };
+        let mut mount = Store::mount(disk.sizes(), config(), JOURNAL_KEY);
+        while mount.take().is_none() {
+            disk.submit(mount.take_commands());
+            let mut cut = disk.clone();
+            cut.crash(&mut rng);
+            // Whoever made it larger may take that back while no superblock says so.
+            let is_known = Store::LABEL_OFFSETS.iter().any(|offset| {
+                let read = DeviceCommand::Read { token: Token(1), offset: *offset, len: BLOCK };
+                let block = cut.execute(read).1.unwrap().unwrap();
+                Superblock::from_block(&block).is_some_and(|found| found.device_bytes > sizes.main)
+            });
+            let mut smaller = cut.clone();
+            smaller.resize(sizes);
+            if !is_known {
+                survives(smaller, &mut rng);
+            } else {
+                assert!(mount_error(&mut smaller, &mut rng).starts_with("the main device has"));
+            }
+            survives(cut, &mut rng);
+            let (token, result) = disk.step(&mut rng).expect("a mount that is not done waits for the disk");
+            mount.device_done(token, result);
+        }
+    }
 }
 
 #[test]
