@@ -1,5 +1,7 @@
 //! The embedded ledger: a redb file in the monitor's folder.
 
+mod verify;
+
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -14,6 +16,9 @@ const REVISION: TableDefinition<(), u64> = TableDefinition::new("revision");
 
 /// EIO: what the machine is told of any failure; the log says more.
 const EIO: i32 = 5;
+
+/// For an operator whose monitor has no ledger that it could start with.
+pub(crate) const ADVICE: &str = "keep the file, and see \"If the ledger is damaged\" in docs/operating.md: an older copy is no replacement";
 
 /// A ledger in a redb file.
 pub(crate) struct EmbeddedLedger {
@@ -33,10 +38,28 @@ impl EmbeddedLedger {
     }
 
     /// Opens the file, made if it does not exist. It holds every key: its owner's alone, whatever the umask says.
+    ///
+    /// # Errors
+    ///
+    /// If anything in the file is not what was written, besides what has to do with the file system.
     pub(crate) fn open(path: &Path) -> Result<EmbeddedLedger> {
         private::make_file(path)?;
-        let database =
-            Database::create(path).with_context(|| format!("opening the ledger {}", path.display()))?;
+        EmbeddedLedger::open_sound(path).map_err(|error| {
+            // Whatever is not the system's own is what redb says of the bytes.
+            let is_damaged = match &error {
+                redb::Error::Io(error) => error.raw_os_error().is_none(),
+                redb::Error::DatabaseAlreadyOpen => false,
+                _ => true,
+            };
+            let what = format!("opening the ledger {}", path.display());
+            let advice = || format!("{what}: it is damaged; {ADVICE}");
+            anyhow::Error::new(error).context(if is_damaged { advice() } else { what })
+        })
+    }
+
+    fn open_sound(path: &Path) -> Result<EmbeddedLedger, redb::Error> {
+        verify::verify(verify::read(path)?)?;
+        let database = Database::create(path)?;
         let txn = database.begin_write()?;
         txn.open_table(ENTRIES)?;
         txn.open_table(REVISION)?;
@@ -93,6 +116,9 @@ impl Ledger for EmbeddedLedger {
         self.write(txn).map_err(io)?
     }
 }
+
+#[cfg(test)]
+mod damage;
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ use crate::{
     bind_ports::{BindPorts, listen_at},
     ceph_conf::CephConf,
     clock,
-    embedded_ledger::EmbeddedLedger,
+    embedded_ledger::{ADVICE, EmbeddedLedger},
     host::{self, hostname},
     ledger_thread::LedgerThread,
     log_levels,
@@ -76,7 +76,7 @@ fn serve_from(
     let data = conf.data(&who);
     let contents = ledger.load().context("reading the ledger")?;
     if contents.entries.is_empty() {
-        bail!(no_cluster(&data, id));
+        bail!("{}; if it had one, {ADVICE}", no_cluster(&data, id));
     }
     let mut reactor =
         Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;
