@@ -80,14 +80,21 @@ impl History {
         let mut store = disk.mount(self.config, rng).unwrap_or_else(|e| panic!("{}: {e}", self.name));
         store.check_invariants();
         let state = self.state_of(&mut store, disk, rng, self.committed);
-        let state = state.or_else(|| self.half_removed(&mut store, disk, rng));
+        let state = state.or_else(|| self.half_removed(&mut store, disk, rng, self.committed + 1));
         let count = self.states.len() - 1;
         state.unwrap_or_else(|| panic!("{}: no legal state, {} of {count}", self.name, self.committed))
     }
 
-    /// A large collection goes some objects at a time: the state before a removal, without the first of them.
-    fn half_removed(&self, store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng) -> Option<MemStore> {
-        self.removals.range(self.committed + 1..).find_map(|(at, c)| {
+    /// A large collection goes some objects at a time: the state before a removal, not one before `first`, without the
+    /// first of them.
+    fn half_removed(
+        &self,
+        store: &mut Store,
+        disk: &mut VirtualDisk,
+        rng: &mut StdRng,
+        first: usize,
+    ) -> Option<MemStore> {
+        self.removals.range(first..).find_map(|(at, c)| {
             let mut model = self.states[at - 1].clone();
             let left = ask(store, disk, rng, |s| s.list(*c, &HObject::min(), 1)).ok()?;
             let mut txn = Transaction::new(*c);
@@ -364,6 +371,10 @@ fn flip(history: &History, disk: &VirtualDisk, offset: u64, rng: &mut StdRng) {
             // A page that was not read by the mount.
             Err(_) => Some(true),
         }
+    });
+    let has_failed = has_failed.or_else(|| {
+        let first = last - history.config.journal_writes_max + 1;
+        history.half_removed(&mut store, &mut disk, rng, first).map(|_| false)
     });
     let has_failed = has_failed.unwrap_or_else(|| panic!("{what}: no state of the past"));
     assert!(!has_failed || !report.problems.is_empty(), "{what}: the check sees what a read sees");
