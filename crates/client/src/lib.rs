@@ -13,6 +13,7 @@ mod connected;
 mod event;
 mod machine;
 mod maps;
+mod places;
 mod requests;
 mod sessions;
 

@@ -6,8 +6,8 @@ use messages::Message;
 use types::{Epoch, Instant, OsdId, OsdMap, Token, UTime};
 
 use crate::{
-    Effect, Event, Request, SessionId, commands::PendingCommand, maps::MapWish, requests::InFlight,
-    sessions::Session,
+    Effect, Event, Request, SessionId, commands::PendingCommand, maps::MapWish, places::Places,
+    requests::InFlight, sessions::Session,
 };
 
 /// Fixed properties of a client.
@@ -25,6 +25,7 @@ pub struct Client {
     pub(crate) config: ClientConfig,
     /// None until the monitor sent one.
     pub(crate) map: Option<OsdMap>,
+    pub(crate) places: Places,
     pub(crate) requests: BTreeMap<u64, InFlight>,
     pub(crate) sessions: BTreeMap<OsdId, Session>,
     pub(crate) commands: BTreeMap<u64, PendingCommand>,
@@ -50,6 +51,7 @@ impl Client {
         Client {
             config,
             map: None,
+            places: Places::default(),
             requests: BTreeMap::new(),
             sessions: BTreeMap::new(),
             commands: BTreeMap::new(),

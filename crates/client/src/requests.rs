@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use messages::{MOSDOp, MOSDOpReply, ObjectLocator, osd_flag, tries_when_full};
 use types::{Epoch, Errno, HObject, MapFlags, OsdId, OsdMap, PgId, ReqId, SnapId, Token, UTime};
 
-use crate::{Client, Effect, Request, Response, SessionId, machine::Ctx};
+use crate::{Client, Effect, Request, Response, SessionId, machine::Ctx, places::Places};
 
 /// A request that has not ended.
 pub(crate) struct InFlight {
@@ -57,20 +57,21 @@ impl InFlight {
 
 /// The OSD of the acting set that is asked: the primary, or the one that `choice` picks where any copy may answer.
 fn choose(acting: &[OsdId], primary: OsdId, choice: Option<u64>) -> OsdId {
+    let Some(choice) = choice else { return primary };
     let served: Vec<OsdId> = acting.iter().copied().filter(|osd| osd.is_some()).collect();
-    match (choice, served.len() as u64) {
-        (None, _) | (_, 0) => primary,
-        (Some(choice), count) => served[(choice % count) as usize],
+    match served.len() as u64 {
+        0 => primary,
+        count => served[(choice % count) as usize],
     }
 }
 
 /// Where the map says that a request goes; none without a pool or a primary.
-fn target_of(map: &OsdMap, request: &Request, choice: Option<u64>) -> Option<Target> {
+fn target_of(map: &OsdMap, places: &mut Places, request: &Request, choice: Option<u64>) -> Option<Target> {
     let (hash, pg) = match request.hash {
         Some(hash) => (hash, map.pools.get(&request.pool)?.pg_of_hash(request.pool, hash)),
         None => map.object_to_pg(request.pool, &request.nspace, &request.key, &request.oid)?,
     };
-    let at = map.pg_to_up_acting(pg);
+    let at = places.find(map, pg);
     let pool = map.pools.get(&pg.pool)?;
     let bits = HObject::split_bits(pg, pool.pg_num);
     let is_served = at.acting_primary != OsdId::NONE;
@@ -86,7 +87,7 @@ fn target_of(map: &OsdMap, request: &Request, choice: Option<u64>) -> Option<Tar
     let primary = at.acting_primary;
     let osd = choose(&at.acting, primary, choice);
     let resent = pool.last_force_op_resend;
-    is_served.then_some(Target { pg, object, bits, acting: at.acting, primary, osd, resent })
+    is_served.then(|| Target { pg, object, bits, acting: at.acting.clone(), primary, osd, resent })
 }
 
 /// True when the map says that requests like this wait.
@@ -107,7 +108,7 @@ impl Client {
         }
         let is_for_any = flying.request.is_for_any_copy() && !flying.is_primarys;
         let choice = is_for_any.then_some(tid);
-        let wanted = target_of(map, &flying.request, choice);
+        let wanted = target_of(map, &mut self.places, &flying.request, choice);
         let is_paused = is_paused(map, &flying.request);
         let was_paused = std::mem::replace(&mut flying.is_paused, is_paused);
         if wanted != flying.target {
