@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use auth::{CryptoKey, RotatingSecrets};
+use bytes::Bytes;
 use crush::CrushMap;
 use rand::{SeedableRng, rngs::StdRng};
 use types::{
@@ -94,7 +95,7 @@ pub fn mkfs(params: &MkfsParams) -> LedgerTxn {
     LedgerTxn { expected: Revision(0), ops }
 }
 
-fn add_osdmap(params: &MkfsParams, ops: &mut BTreeMap<String, Option<bytes::Bytes>>) {
+fn add_osdmap(params: &MkfsParams, ops: &mut BTreeMap<String, Option<Bytes>>) {
     let mut crush = CrushMap::initial();
     let domain = crush.type_names.get(&params.chooseleaf_type).cloned().unwrap_or("host".to_owned());
     crush
@@ -106,12 +107,17 @@ fn add_osdmap(params: &MkfsParams, ops: &mut BTreeMap<String, Option<bytes::Byte
     let profile = [("plugin", "jerasure"), ("technique", "reed_sol_van"), ("k", "2"), ("m", "2")];
     let profile = profile.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     map.erasure_code_profiles.insert("default".to_owned(), profile);
+    put_whole_map(&map, ops);
+}
+
+/// Writes a map that no map in the ledger leads to. It has an incremental, too, for receivers that have no map yet: it
+/// carries the whole map.
+pub(crate) fn put_whole_map(map: &OsdMap, ops: &mut BTreeMap<String, Option<Bytes>>) {
     let (full, crc) = map.to_bytes_and_crc();
-    // Epoch 1 has an incremental, too, for receivers that have no map yet: it carries the whole map.
-    let mut inc = Incremental::new(params.fsid, Epoch(1));
+    let mut inc = Incremental::new(map.fsid, map.epoch);
     inc.fullmap = full.clone();
-    inc.modified = params.now;
+    inc.modified = map.modified;
     inc.full_crc = crc;
-    ops.insert(ledger_keys::osdmap_full(Epoch(1)), Some(full));
-    ops.insert(ledger_keys::osdmap_inc(Epoch(1)), value(&inc));
+    ops.insert(ledger_keys::osdmap_full(map.epoch), Some(full));
+    ops.insert(ledger_keys::osdmap_inc(map.epoch), value(&inc));
 }

@@ -189,9 +189,10 @@ impl Mon {
         self.send_osdmaps(conn, from, sub.is_onetime, effects);
     }
 
-    /// Sends the maps from `from` on; 0 or an epoch that is not kept gives the newest full map, but an OSD gets all
-    /// that are kept: its PGs walk through them. With `is_one_message` the receiver asks for the rest itself. A client
-    /// skips no further than to the oldest map that a message says there is, so it is told of the newest map alone.
+    /// Sends the maps from `from` on; 0, an epoch that is not kept and one before a gap give the newest full map, but
+    /// an OSD gets all that are kept, on both sides of a gap: its PGs walk through them. With `is_one_message` the
+    /// receiver asks for the rest itself. A client skips no further than to the oldest map that a message says there
+    /// is, so it is told of the newest map alone.
     pub(crate) fn send_osdmaps(
         &self,
         conn: ConnId,
@@ -203,19 +204,23 @@ impl Mon {
             effects.push(Effect::Send { conn, tid: 0, message: message.into() });
         };
         let mut from = from;
-        if from.0 == 0 || from < self.committed.oldest_epoch() {
-            let oldest = (from.0 != 0 && self.osd_of(conn).is_some())
-                .then(|| self.committed.full_map(self.committed.oldest_epoch()))
-                .flatten();
-            let map = oldest.as_ref().unwrap_or(&self.committed.osdmap);
+        let (state, is_walk) = (&self.committed, from.0 != 0 && self.osd_of(conn).is_some());
+        let oldest = if is_walk { state.oldest_epoch() } else { state.unbroken_epoch() };
+        if from.0 == 0 || from < oldest {
+            let oldest = is_walk.then(|| state.full_map(oldest)).flatten();
+            let map = oldest.as_ref().unwrap_or(&state.osdmap);
             let fulls = [(map.epoch, map.to_bytes_and_crc().0)].into();
             send(MOSDMap { fulls, oldest: map.epoch, ..self.empty_osdmap() });
             from = map.epoch.next();
         }
-        let due: Vec<(Epoch, Bytes)> =
-            self.committed.incrementals.from(from).map(|(e, b)| (e, b.clone())).collect();
+        let due: Vec<(Epoch, Bytes)> = state.incrementals.from(from).map(|(e, b)| (e, b.clone())).collect();
+        let gap_end = state.gap_end();
         for chunk in due.chunks(MAPS_PER_MESSAGE) {
-            send(MOSDMap { incrementals: chunk.iter().cloned().collect(), ..self.empty_osdmap() });
+            let incrementals: BTreeMap<Epoch, Bytes> = chunk.iter().cloned().collect();
+            // From the map before a gap, no incremental leads on.
+            let jump = gap_end.filter(|epoch| incrementals.contains_key(epoch));
+            let full = jump.and_then(|epoch| Some((epoch, state.fulls.get(&epoch)?.clone())));
+            send(MOSDMap { fulls: full.into_iter().collect(), incrementals, ..self.empty_osdmap() });
             if is_one_message {
                 return;
             }
@@ -226,7 +231,7 @@ impl Mon {
     pub(crate) fn osdmaps_by_epoch(&self, wanted: &MMonGetOSDMap) -> MOSDMap {
         let mut message = self.empty_osdmap();
         let range = |first: Epoch, last: Epoch, most: u32| {
-            let first = first.max(message.oldest);
+            let first = first.max(self.committed.oldest_epoch());
             let last = last.min(message.newest).min(Epoch(first.0.saturating_add(most - 1)));
             (first.0..=last.0).map(Epoch)
         };
@@ -242,7 +247,7 @@ impl Mon {
     fn empty_osdmap(&self) -> MOSDMap {
         MOSDMap {
             fsid: self.committed.monmap.fsid,
-            oldest: self.committed.oldest_epoch(),
+            oldest: self.committed.unbroken_epoch(),
             newest: self.committed.osdmap.epoch,
             ..MOSDMap::default()
         }
@@ -256,7 +261,7 @@ impl Mon {
         effects: &mut Effects,
     ) {
         let (version, oldest) = match question.what.as_str() {
-            "osdmap" => (self.committed.osdmap.epoch.0, self.committed.oldest_epoch().0),
+            "osdmap" => (self.committed.osdmap.epoch.0, self.committed.unbroken_epoch().0),
             "monmap" => (self.committed.monmap.epoch.0, 1),
             "mgrmap" => (self.mgrmap().epoch.0, 1),
             // The client waits for an answer even where the map is unknown.

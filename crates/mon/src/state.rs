@@ -59,7 +59,8 @@ pub(crate) type Config = BTreeMap<String, BTreeMap<String, String>>;
 pub(crate) struct State {
     pub(crate) monmap: Arc<MonMap>,
     pub(crate) osdmap: Arc<OsdMap>,
-    /// Encoded incrementals by the epoch that they lead to, without gaps up to the map's epoch.
+    /// Encoded incrementals by the epoch that they lead to, up to the map's epoch. A ledger that was rebuilt may have a
+    /// gap among them, behind which the next one carries a whole map.
     pub(crate) incrementals: EpochMap,
     /// Epochs of the full maps in the ledger.
     pub(crate) fulls: Arc<BTreeMap<Epoch, Bytes>>,
@@ -270,9 +271,21 @@ impl State {
         Ok(())
     }
 
-    /// The oldest epoch from which incrementals can still bring a subscriber up to date.
+    /// The oldest epoch that is kept. What is kept from there on may have a gap.
     pub(crate) fn oldest_epoch(&self) -> Epoch {
         self.incrementals.first().unwrap_or(self.osdmap.epoch)
+    }
+
+    /// The first epoch behind the last gap in the epochs that are kept, if there is a gap: there is a full map of it.
+    pub(crate) fn gap_end(&self) -> Option<Epoch> {
+        let oldest = self.oldest_epoch();
+        let is_end = |epoch: &Epoch| self.incrementals.get(Epoch(epoch.0 - 1)).is_none();
+        self.fulls.keys().copied().rev().take_while(|epoch| *epoch > oldest).find(is_end)
+    }
+
+    /// The oldest epoch from which incrementals alone can still bring a subscriber up to date.
+    pub(crate) fn unbroken_epoch(&self) -> Epoch {
+        self.gap_end().unwrap_or_else(|| self.oldest_epoch())
     }
 
     /// The full map of an epoch, computed from the nearest full one before it.

@@ -19,6 +19,7 @@ mod json_keys;
 mod keys;
 mod manager;
 mod manager_options;
+mod map_gap;
 mod odd_cases;
 mod operators;
 mod osd_safety;

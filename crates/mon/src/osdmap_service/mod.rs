@@ -170,13 +170,15 @@ impl Mon {
     }
 
     /// Drops full maps among the older ones, so that those that stay lie about equally far apart: a map between them is
-    /// computed from the one before it. The first stays, as nothing leads to it.
+    /// computed from the one before it. The first stays, as nothing leads to it, and the one behind a gap.
     fn thin_full_maps(&mut self) {
+        let gap_end = self.next.gap_end();
         while self.next.fulls.len() > FULL_MAPS_MAX {
             let epochs: Vec<Epoch> = self.next.fulls.keys().copied().collect();
             let older = &epochs[..=epochs.len() - FULL_MAPS as usize];
             let gap_without = |at: &[Epoch]| at[2].0 - at[0].0;
-            let Some(at) = older.windows(3).min_by_key(|at| gap_without(at)) else { return };
+            let triples = older.windows(3).filter(|at| Some(at[1]) != gap_end);
+            let Some(at) = triples.min_by_key(|at| gap_without(at)) else { return };
             self.put(ledger_keys::osdmap_full(at[1]), None);
         }
     }
