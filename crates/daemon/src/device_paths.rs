@@ -56,14 +56,23 @@ impl DevicePaths {
     /// `journal` and `index` in its folder, the last two if they are there.
     pub(crate) fn read(conf: &CephConf, who: &EntityName) -> DevicePaths {
         let named = |role| conf.get(who, names(role).0).map(PathBuf::from);
-        let in_folder = |role| Path::new(&conf.data(who)).join(names(role).1);
-        // A link to a device that is gone is still a link: the store says what is missing.
-        let linked = |role| Some(in_folder(role)).filter(|path| path.symlink_metadata().is_ok());
-        let other = |role| named(role).or_else(|| linked(role));
+        let found = DevicePaths::in_folder(Path::new(&conf.data(who)));
         DevicePaths {
-            main: named(DeviceRole::Main).unwrap_or_else(|| in_folder(DeviceRole::Main)),
-            journal: other(DeviceRole::Journal),
-            index: other(DeviceRole::Index),
+            main: named(DeviceRole::Main).unwrap_or(found.main),
+            journal: named(DeviceRole::Journal).or(found.journal),
+            index: named(DeviceRole::Index).or(found.index),
+        }
+    }
+
+    /// The devices in an OSD's data folder.
+    pub(crate) fn in_folder(folder: &Path) -> DevicePaths {
+        let place = |role| folder.join(names(role).1);
+        // A link to a device that is gone is still a link: the store says what is missing.
+        let linked = |role| Some(place(role)).filter(|path| path.symlink_metadata().is_ok());
+        DevicePaths {
+            main: place(DeviceRole::Main),
+            journal: linked(DeviceRole::Journal),
+            index: linked(DeviceRole::Index),
         }
     }
 

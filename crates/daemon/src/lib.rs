@@ -28,6 +28,7 @@ mod memory;
 mod metrics_port;
 mod mkfs;
 mod mon_daemon;
+mod mon_rebuild;
 mod new_cluster;
 mod new_stores;
 mod osd_daemon;
@@ -56,10 +57,11 @@ pub use log_levels::set_log_filter;
 pub use memory::set_allocator;
 pub use mkfs::{MkfsOptions, mkfs};
 pub use mon_daemon::run as run_mon;
+pub use mon_rebuild::{MonRebuildOptions, mon_rebuild};
 pub use osd_daemon::run as run_osd;
 pub use store_tool::{
     DumpOptions, ObjectsOptions, StoreBenchOptions, StoreTarget, store_bench, store_dump, store_fsck,
-    store_objects,
+    store_maps, store_objects,
 };
 pub use types::{EntityName, EntityType, KeyType};
 pub use up::{UpOptions, about_keys, parse_cpus, up};

@@ -48,7 +48,7 @@ struct Secret {
 impl Secret {
     fn write(&self, who: &EntityName) -> Result<()> {
         let entry = KeyringEntry { key: self.key.clone(), caps: Default::default() };
-        write_secret(&self.path, &Keyring([(who.clone(), entry)].into()).to_string())
+        write_secret(&self.path, Keyring([(who.clone(), entry)].into()).to_string())
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Keyring, KeyringEntry};
 use mon::{Ledger, MkfsParams};
-use rand::{RngCore, SeedableRng, rngs::StdRng};
+use rand::{SeedableRng, rngs::StdRng};
 use types::{EntityAddrVec, EntityName, EntityType, KeyType, Uuid};
 
 use crate::{
@@ -113,37 +113,24 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType, go_on: GoOn<'_>) -> Re
     if private::make_folder(&data)? {
         undo.made(&data)?;
     }
-    let ledger_path = data.join("ledger.redb");
-    // One without entries is of an attempt that was cut off.
-    if let Some(ledger) = EmbeddedLedger::find(&ledger_path)?
-        && !ledger.load()?.entries.is_empty()
-    {
-        bail!("{} exists: a monitor's data is made once", ledger_path.display());
-    }
+    let ledger_path = unused_ledger(&data)?;
     let configured = conf.get(&who, "keyring").map(PathBuf::from);
     let mut keys = BTreeMap::new();
     for path in [configured.clone(), Some(data.join("keyring"))].into_iter().flatten() {
-        keys.extend(keys_in(&path)?);
+        keys.extend(keyring_in(&path)?.0.into_iter().map(|(name, entry)| (name, entry.key)));
     }
     if let Some((name, key)) = keys.iter().find(|(_, key)| key.kind() < key_type) {
         bail!("the key of {name} is of type {}: it would not be let in", key.kind());
     }
     // The last time: the rest takes a moment.
     go_on()?;
-    let mut rng = StdRng::from_seed(clock::random_seed());
-    let admin = EntityName::new(EntityType::CLIENT, "admin");
-    if let Entry::Vacant(slot) = keys.entry(admin.clone()) {
-        let key = CryptoKey::generate(key_type, clock::wall(), &mut rng);
-        let path = configured.unwrap_or_else(|| data.join("client.admin.keyring"));
-        let keyring = Keyring([(admin, KeyringEntry { key: key.clone(), caps: operator_caps() })].into());
+    if let Entry::Vacant(slot) = keys.entry(admin()) {
         // Before the ledger: one that is tried again finds the key there.
-        private::append_secret(&path, &keyring.to_string())?;
-        slot.insert(key);
+        slot.insert(make_admin_key(configured, &data, key_type)?);
     }
     let chooseleaf_type =
         conf.get(&who, "osd crush chooseleaf type").and_then(|v| v.parse().ok()).unwrap_or(1);
-    let mut seed = [0; 32];
-    rng.fill_bytes(&mut seed);
+    let seed = clock::random_seed();
     let described = format!("mon.{id} of cluster {fsid}: {addrs}");
     let mons = [(id.to_owned(), addrs)].into();
     let params = MkfsParams { fsid, now: clock::wall(), mons, keys, chooseleaf_type, key_type, seed };
@@ -156,8 +143,40 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType, go_on: GoOn<'_>) -> Re
     Ok(())
 }
 
+/// The place of a ledger that is to be made.
+pub(crate) fn unused_ledger(data: &Path) -> Result<PathBuf> {
+    let path = data.join("ledger.redb");
+    // One without entries is of an attempt that was cut off.
+    if let Some(ledger) = EmbeddedLedger::find(&path)?
+        && !ledger.load()?.entries.is_empty()
+    {
+        bail!("{} exists: a monitor's data is made once", path.display());
+    }
+    Ok(path)
+}
+
+/// The operator's name.
+pub(crate) fn admin() -> EntityName {
+    EntityName::new(EntityType::CLIENT, "admin")
+}
+
+/// Makes a key for the operator, and writes it to the keyring that ceph.conf names, or else to one in the monitor's
+/// data.
+pub(crate) fn make_admin_key(
+    configured: Option<PathBuf>,
+    data: &Path,
+    key_type: KeyType,
+) -> Result<CryptoKey> {
+    let mut rng = StdRng::from_seed(clock::random_seed());
+    let key = CryptoKey::generate(key_type, clock::wall(), &mut rng);
+    let path = configured.unwrap_or_else(|| data.join("client.admin.keyring"));
+    let keyring = Keyring([(admin(), KeyringEntry { key: key.clone(), caps: operator_caps() })].into());
+    private::append_secret(&path, &keyring.to_string())?;
+    Ok(key)
+}
+
 /// The addresses of the monitor: `mon host` names one alone.
-fn only_monitor(conf: &CephConf, who: &EntityName) -> Result<EntityAddrVec> {
+pub(crate) fn only_monitor(conf: &CephConf, who: &EntityName) -> Result<EntityAddrVec> {
     let mut monitors = conf.mon_hosts(who)?;
     match (monitors.pop(), monitors.len()) {
         (Some(addrs), 0) => Ok(addrs),
@@ -168,12 +187,11 @@ fn only_monitor(conf: &CephConf, who: &EntityName) -> Result<EntityAddrVec> {
     }
 }
 
-/// The keys of a keyring file; none if there is none.
-fn keys_in(path: &Path) -> Result<BTreeMap<EntityName, CryptoKey>> {
+/// A keyring file; an empty one if there is none.
+pub(crate) fn keyring_in(path: &Path) -> Result<Keyring> {
     let text = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Keyring::default()),
         read => read.with_context(|| format!("reading {}", path.display()))?,
     };
-    let keyring = Keyring::parse(&text).with_context(|| path.display().to_string())?;
-    Ok(keyring.0.into_iter().map(|(name, entry)| (name, entry.key)).collect())
+    Keyring::parse(&text).with_context(|| path.display().to_string())
 }

@@ -57,8 +57,8 @@ pub(crate) fn append_secret(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Writes a file that only its owner reads.
-pub(crate) fn write_secret(path: &Path, text: &str) -> Result<()> {
-    durable::write(path, text.as_bytes(), FILE_MODE).with_context(|| path.display().to_string())
+pub(crate) fn write_secret(path: &Path, secret: impl AsRef<[u8]>) -> Result<()> {
+    durable::write(path, secret.as_ref(), FILE_MODE).with_context(|| path.display().to_string())
 }
 
 #[cfg(test)]

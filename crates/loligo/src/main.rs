@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand};
 use daemon::{CephConf, EntityName, EntityType, KeyType};
 
 mod logging;
+mod rebuild_args;
 mod store_args;
 
 #[global_allocator]
@@ -33,6 +34,13 @@ enum Command {
     Mkfs(MkfsArgs),
     /// Run one monitor.
     Mon(DaemonArgs),
+    /// Make a monitor's lost ledger anew, of what the OSDs' stores hold.
+    ///
+    /// For a monitor whose ledger is lost, or of which only an older copy is left (docs/operating.md, "When the ledger
+    /// is lost"). All OSDs are stopped, and so is the monitor. The new ledger has the newest OSD map that the OSDs
+    /// know, under an epoch that nobody has seen, and all OSDs down in it: start the monitor, then the OSDs. It prints
+    /// what could not be brought back.
+    MonRebuild(rebuild_args::MonRebuildArgs),
     /// Run one OSD.
     Osd(OsdArgs),
     /// Measure a cluster, Loligo's or Ceph's, with a load generator that costs less than a stock client.
@@ -237,7 +245,11 @@ fn log_file(kind: EntityType, id: &str, conf: &Path) -> anyhow::Result<Option<Pa
 fn run(command: Command) -> anyhow::Result<()> {
     let log = match &command {
         Command::Up(up) => Some(up.data.join("log/loligo.log")),
-        Command::Mkfs(_) | Command::Bench(_) | Command::Store(_) | Command::ExecChild(_) => None,
+        Command::Mkfs(_)
+        | Command::MonRebuild(_)
+        | Command::Bench(_)
+        | Command::Store(_)
+        | Command::ExecChild(_) => None,
         Command::Mon(mon) => log_file(EntityType::MON, &mon.id, &mon.conf)?,
         Command::Osd(osd) => log_file(EntityType::OSD, &osd.id, &osd.conf)?,
     };
@@ -256,6 +268,7 @@ fn run(command: Command) -> anyhow::Result<()> {
 fn execute(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Store(store) => store.run(),
+        Command::MonRebuild(rebuild) => rebuild.run(),
         Command::ExecChild(child) => daemon::exec_child(child.parent, &child.command),
         Command::Up(up) => daemon::up(&daemon::UpOptions {
             data: up.data,

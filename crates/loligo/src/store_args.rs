@@ -26,6 +26,11 @@ pub(crate) enum StoreCommand {
     /// checksums, what is pending, xattrs, omap. --journal shows the records that the last checkpoint does not
     /// hold. Bytes that are no ASCII text are escaped, as in \x00.
     Dump(DumpArgs),
+    /// Show which OSD maps an OSD keeps, and export what it knows of its cluster.
+    ///
+    /// With --export it writes a new file with the maps, the names of the PGs and the OSD's key, with which `loligo
+    /// mon-rebuild` makes a lost ledger anew on the monitor's machine.
+    Maps(MapsArgs),
     /// Measure a store without network and PGs, beside its raw device.
     ///
     /// Writes objects of 4 MiB to a collection of its own, runs 4 KiB randwrite and randread and 4 MiB write and
@@ -97,6 +102,15 @@ pub(crate) struct DumpArgs {
 }
 
 #[derive(clap::Args)]
+pub(crate) struct MapsArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// The file to be made.
+    #[arg(long, value_name = "FILE")]
+    export: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     target: TargetArgs,
@@ -161,6 +175,7 @@ impl StoreCommand {
                 };
                 daemon::store_dump(&args.target.into(), &options)
             }
+            StoreCommand::Maps(args) => daemon::store_maps(&args.target.into(), args.export.as_deref()),
             StoreCommand::Objects(args) => daemon::store_objects(&ObjectsOptions {
                 file: args.file,
                 objects: args.objects,

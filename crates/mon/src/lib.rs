@@ -23,6 +23,7 @@ mod mon;
 mod op_history;
 mod options;
 mod osdmap_service;
+mod rebuild;
 mod service_map;
 mod session;
 mod state;
@@ -36,6 +37,7 @@ pub use manager::{ManagerAuthority, objects::ObjectRequest, rbd_support::RunId};
 pub use mkfs::{MkfsParams, mkfs};
 pub use mon::Mon;
 pub use options::MonOptions;
+pub use rebuild::{OsdRecords, RebuildError, RebuildParams, Rebuilt, RecordsError, StoreRecords, rebuild};
 
 #[cfg(test)]
 mod tests;

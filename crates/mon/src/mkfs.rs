@@ -42,7 +42,7 @@ pub struct MkfsParams {
 const BOOTSTRAP: [&str; 6] = ["mds", "mgr", "osd", "rbd", "rbd-mirror", "rgw"];
 
 /// Capabilities of an entity as mkfs gives them.
-fn default_caps(name: &EntityName) -> BTreeMap<String, String> {
+pub(crate) fn default_caps(name: &EntityName) -> BTreeMap<String, String> {
     if name.kind == EntityType::CLIENT && name.id.starts_with("bootstrap-") {
         return [("mon".to_owned(), format!("allow profile {}", name.id))].into();
     }

@@ -30,6 +30,7 @@ mod pg_temp;
 mod pools;
 mod prometheus;
 mod rbd_support;
+mod rebuild;
 mod restart;
 mod scrubs;
 mod snapshots;

@@ -37,6 +37,7 @@ mod tick;
 mod watchdog;
 
 pub use event::{ConnId, Effect, Event, Fault, Peer};
+pub use map_store::MapStore;
 pub use osd::{OWN_TIMERS, Osd, OsdConfig};
 pub use shard::{SHARDS_MAX, Shard};
 pub use shard_message::{Report, ShardMessage};

@@ -24,9 +24,10 @@ use shard::ShardMachine;
 use store::{Config as StoreConfig, DeviceSizes, Store};
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, OsdId, Uuid};
 
+pub(crate) use own_key::own_key;
+
 use self::{
     end_limit::EndLimit,
-    own_key::own_key,
     shard_daemon::{NET_TIMER, ShardDaemon},
     shard_queues::{ShardQueues, SharedFailure},
 };

@@ -13,7 +13,7 @@ use crate::ceph_conf::CephConf;
 
 /// The key of `who`: in the keyring that ceph.conf names, or in that of its data folder. The first may be
 /// meant for all daemons and clients, and lack this key or be unreadable for this user.
-pub(super) fn own_key(conf: &CephConf, data: &Path, who: &EntityName) -> Result<CryptoKey> {
+pub(crate) fn own_key(conf: &CephConf, data: &Path, who: &EntityName) -> Result<CryptoKey> {
     let named = conf.get(who, "keyring").map(PathBuf::from);
     let mut failures = Vec::new();
     for path in named.into_iter().chain([data.join("keyring")]) {

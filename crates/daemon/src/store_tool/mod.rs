@@ -3,6 +3,7 @@
 mod bench;
 mod dump;
 mod inspection;
+mod maps;
 mod measure;
 mod objects;
 mod store_runner;
@@ -24,9 +25,12 @@ use crate::{
 
 pub use bench::{StoreBenchOptions, store_bench};
 pub use dump::{DumpOptions, store_dump};
+pub(crate) use maps::read_records;
+pub use maps::store_maps;
 pub use objects::{ObjectsOptions, store_objects};
 
 /// Which store.
+#[derive(Clone)]
 pub struct StoreTarget {
     /// The OSD's id, to find its device in ceph.conf.
     pub id: Option<String>,
