@@ -44,6 +44,16 @@ impl Mon {
             self.log_refusal(now, wall, osd, text);
             return;
         }
+        // No OSD is told of an epoch before it is committed. The lost maps may have had other OSDs take writes.
+        if boot.newest_map > map.epoch {
+            let text = format!(
+                "osd.{osd} boots with OSD map {}, but the newest here is {}: refused; this monitor's ledger is an older \
+                 copy, see `loligo mon-rebuild`",
+                boot.newest_map, map.epoch
+            );
+            self.log_refusal(now, wall, osd, text);
+            return;
+        }
         if map.has_flag(MapFlags::NOUP) || map.group_flags(osd).has(OsdState::NOUP) {
             return;
         }

@@ -737,6 +737,19 @@ fn maps_are_kept_that_a_pg_needs_which_is_not_clean() {
     assert!(cluster.mon.committed.full_map(down).is_some());
 }
 
+/// The monitor's ledger is an older copy: the OSD would ignore its next maps, as it has had others of these epochs.
+#[test]
+fn an_osd_that_knows_newer_maps_than_the_monitor_is_refused() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
+    let newest = cluster.map().epoch;
+    cluster.say(Cluster::osd_conn(1), boot_message(1, newest.next()));
+    assert!(cluster.map().is_down(OsdId(1)));
+    assert!(cluster.text(r#"{"prefix":"log last","num":10}"#).contains("osd.1 boots with OSD map"));
+    cluster.say(Cluster::osd_conn(1), boot_message(1, newest));
+    assert!(cluster.map().is_up(OsdId(1)));
+}
+
 #[test]
 fn a_boot_from_the_end_of_time_changes_nothing() {
     let mut cluster = Cluster::with_rbd();
