@@ -47,7 +47,7 @@ fn a_cluster_whose_ledger_is_lost_goes_on_from_its_osds() {
     let shown = c.sh(&format!("{LOLIGO} store maps --id 1 --export osd.1.maps")).out;
     assert!(shown.contains("store of reactor 0: OSD maps "), "{shown}");
     let again = c.run(&format!("{LOLIGO} store maps --id 1 --export osd.1.maps"));
-    assert!(again.code == 1 && again.err.contains("File exists"), "{}", again.err);
+    assert!(again.code == 1 && again.err.contains("osd.1.maps exists"), "{}", again.err);
     let said = rebuild(&c, "osd.0 osd.1.maps osd.2 --keyring users.keyring");
     assert!(said.contains("users: mon., osd.0, osd.1, osd.2, client.admin, client.x;"), "{said}");
     assert!(
