@@ -237,3 +237,24 @@ fn what_was_not_made_is_durable_nowhere() {
     let missing = Missing::from([(crate::meta::object(), version)]);
     is_refused(&mut world, MPgActivated { pgid, epoch, missing }.into(), Nonsense::OtherPlace);
 }
+
+/// Counts are believed, as nothing tells that they are wrong.
+#[test]
+fn counts_of_another_osd_end_at_the_highest_number() {
+    const ALL: u64 = u64::MAX;
+    let mut world = World::active();
+    world.pg.info.totals = PgTotals { objects: ALL, clones: ALL, bytes: ALL };
+    world.pg.members.size = 5;
+    let sum = world.act(|pg, ctx| pg.stat(ctx.map, ctx.wall)).sum;
+    assert_eq!((sum.object_copies, sum.degraded), (ALL, ALL));
+    world.pg.members.size = 3;
+    world.act(|pg, ctx| pg.start_interval(ctx));
+    let last_update = world.version(1);
+    for peer in world.peers.clone() {
+        let told = notify(&world, |told| {
+            told.info = PgInfo { last_update, missing_count: ALL, ..PgInfo::default() };
+        });
+        world.say(peer, told);
+    }
+    assert!(refused(&mut world).is_empty());
+}
