@@ -21,7 +21,7 @@ fn problems(claims: &[(u64, u64, Owner)], shared: &[(u64, u32)], is_complete: bo
     totals.overlaps(area, &others, free.into_iter().map(|(run, _)| run), is_complete, &mut out);
     let mut known = References::default();
     shared.iter().for_each(|&(block, count)| known.set(Run { start: block, count: 1 }, count));
-    totals.references(&known, &mut out);
+    totals.references(&known, is_complete, &mut out);
     out.iter().map(ToString::to_string).collect()
 }
 
@@ -55,6 +55,19 @@ fn what_is_lost_or_used_twice_is_named() {
     assert_eq!(
         problems(&[(10, 10, Owner::Data)], &[(13, 1)], true),
         ["the block at byte 53248 is used 1 times, the allocator says 2"]
+    );
+}
+
+#[test]
+fn blocks_of_objects_that_a_lost_part_of_the_index_names_are_not_told_as_missing() {
+    let of_unknown = [(13, 1), (19, 2)];
+    assert!(problems(&[(10, 8, Owner::Data)], &of_unknown, false).is_empty());
+    assert_eq!(
+        problems(&[(10, 8, Owner::Data), (12, 2, Owner::Data), (12, 2, Owner::Data)], &of_unknown, false),
+        [
+            "the block at byte 49152 is used 3 times, the allocator says 1",
+            "the block at byte 53248 is used 3 times, the allocator says 2",
+        ]
     );
 }
 

@@ -161,8 +161,8 @@ impl Totals {
     }
 
     /// Checks that data is where data may be, and in as many objects as `shared` says, which has how many there are
-    /// beyond one.
-    pub(crate) fn references(&self, shared: &References, out: &mut Vec<Problem>) {
+    /// beyond one; or in no more than that, unless all of the index was seen (`is_complete`).
+    pub(crate) fn references(&self, shared: &References, is_complete: bool, out: &mut Vec<Problem>) {
         let outside = self.outside.iter().map(|run| run.start * BLOCK);
         out.extend(outside.map(|offset| Problem::Index { what: "place of data", offset }));
         // Of blocks that follow each other and are alike, the first one is named.
@@ -180,7 +180,8 @@ impl Totals {
                     (at + 1..run.end()).find(|at| self.data.has(*at) != has_data).unwrap_or(run.end())
                 };
                 let is_new = last.replace((at, expected, found)) != Some((from, expected, found));
-                if expected != found && is_new {
+                let is_wrong = if is_complete { found != expected } else { found > expected };
+                if is_wrong && is_new {
                     out.push(Problem::References { offset: from * BLOCK, expected, found });
                 }
             }

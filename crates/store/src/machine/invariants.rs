@@ -68,7 +68,7 @@ impl Store {
             totals.overlaps(area, &claims, free, is_idle && seen == Seen::All, &mut out);
         }
         if seen != Seen::InMemory {
-            totals.references(&self.space.shared, &mut out);
+            totals.references(&self.space.shared, seen == Seen::All, &mut out);
         }
         for (what, expected, found) in [
             ("pending bytes", self.pending.bytes, totals.counts.pending_bytes),
