@@ -107,6 +107,11 @@ impl Bulk {
         }
     }
 
+    /// True if there is an object to remove.
+    pub(crate) fn can_remove(&self) -> bool {
+        self.objects.iter().any(|object| object.content.is_some() && !object.is_busy)
+    }
+
     /// Removes an object, if there is one.
     pub(crate) fn next_removal(&mut self, rng: &mut StdRng) -> Option<Step> {
         let at = self.free(rng, |object| object.content.is_some())?;

@@ -5,6 +5,7 @@ use types::{OsdState, PgState, PoolFlags};
 
 use crate::{
     schedule::ProcessId,
+    workload::Workload,
     world::{POOL, World},
 };
 
@@ -13,6 +14,8 @@ use crate::{
 pub(crate) const NEARFULL: f64 = 0.25;
 pub(crate) const BACKFILLFULL: f64 = 0.33;
 pub(crate) const FULL: f64 = 0.4;
+/// What they are unless an operator says something else.
+const DEFAULT_RATIOS: [f64; 3] = [0.85, 0.9, 0.95];
 
 /// What the map says of the pool, and what a test wants to have seen.
 const FLAGS: [(PoolFlags, &str); 3] = [
@@ -51,6 +54,17 @@ impl World {
         let Some(map) = self.osdmap() else { return false };
         let is_crowded = |state: OsdState| state.has(OsdState::FULL) || state.has(OsdState::BACKFILLFULL);
         map.osds().any(|osd| is_crowded(map.state(osd)))
+    }
+
+    /// Clients have removed all that they can, and OSDs are too full all the same: with what is left, and with copies
+    /// that move nowhere for want of room. An operator lets them be fuller, as there is no other way.
+    pub(crate) fn give_way(&mut self) {
+        if !self.has_given_way && !self.workloads.iter().any(Workload::can_make_room) {
+            self.has_given_way = true;
+            self.note("OSDs may be as full as they are by default".to_owned());
+            self.saw(["OSDs were full of what could not be removed"]);
+            self.set_ratios(DEFAULT_RATIOS);
+        }
     }
 
     /// Remembers what is seen of OSDs without room.

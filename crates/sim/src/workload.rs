@@ -273,6 +273,8 @@ impl Workload {
         let is_call = ops.iter().any(|op| op.code == OpCode::CALL);
         let is_read = ops.iter().all(|op| op.code.is_read());
         let flags = match (is_call, is_read) {
+            // One that does not say so is refused where there is no room.
+            (true, _) if self.bulk.is_some() => osd_flag::WRITE,
             (true, _) => [0, osd_flag::WRITE][self.rng.random_range(0..2)],
             (false, true) if self.rng.random_bool(0.7) => osd_flag::BALANCE_READS,
             (false, _) => 0,

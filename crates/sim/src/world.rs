@@ -74,6 +74,8 @@ pub struct World {
     pub(crate) made_anew: Option<MadeAnew>,
     /// How often each OSD was made anew.
     pub(crate) generations: Vec<u8>,
+    /// OSDs may be fuller than the world began with.
+    pub(crate) has_given_way: bool,
     /// What the operator wants, by OSD.
     pub(crate) is_out: Vec<bool>,
     clients: Vec<ClientProcess>,
@@ -119,7 +121,7 @@ impl World {
         let (journal_devices, index_devices) = (rng.random_range(0..8), rng.random_range(0..8));
         let scale = Scale { journal_devices, index_devices, ..Scale::new(osds, store, pg_num) };
         let scale = Scale { shards, is_busy: true, ..scale };
-        let scale = if options.is_full { scale.small() } else { scale };
+        let scale = if options.is_full { scale.small(&mut rng) } else { scale };
         let mut clocks: Vec<Clock> = (0..=osds).map(|_| Clock::random(&mut rng)).collect();
         if options.canary == Some(Canary::LongLease) {
             clocks[1] = clocks[1].drifting(SLOW_PPM);
@@ -146,6 +148,7 @@ impl World {
             ends: BTreeMap::new(),
             made_anew: None,
             generations: vec![0; scale.osds],
+            has_given_way: false,
             is_out: vec![false; scale.osds],
             clients: Vec::new(),
             workloads: Vec::new(),

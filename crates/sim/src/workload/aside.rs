@@ -7,7 +7,8 @@ use types::{Instant, Token};
 
 use super::{InFlightOp, Moment, Workload};
 use crate::{
-    bulk, listing,
+    bulk::{self, Bulk},
+    listing,
     shared::SharedObjects,
     watching::{self, Watcher},
 };
@@ -68,6 +69,11 @@ impl Workload {
         let bulk = self.bulk.as_mut().filter(|_| self.rng.random_bool(REMOVAL_CHANCE))?;
         let step = bulk.next_removal(&mut self.rng)?;
         Some(self.begin_bulk(step))
+    }
+
+    /// True for a client that has something to remove.
+    pub(crate) fn can_make_room(&self) -> bool {
+        self.bulk.as_ref().is_some_and(Bulk::can_remove)
     }
 
     pub(super) fn read_bulk(&mut self, at: usize) -> Option<(Token, Request)> {

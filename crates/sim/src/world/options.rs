@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use rand::Rng;
 use store::DeviceSizes;
 
 use crate::canary::Canary;
@@ -44,8 +45,9 @@ impl Options {
 /// Of each shard's main device, in bytes, unless the world is of another scale.
 const DISK_BYTES: u64 = 64 << 20;
 /// Of each shard's in a world whose devices become full: enough for all that clients make there at once, so that a
-/// store does not have to wait for room where the monitor is not there to stop clients.
-const SMALL_DISK_BYTES: u64 = 20 << 20;
+/// store does not have to wait for room where the monitor is not there to stop clients. On the smallest ones, what
+/// cannot be removed may be more than the operator allows at first.
+const SMALL_DISK_BYTES: [u64; 3] = [16 << 20, 18 << 20, 20 << 20];
 /// Of a journal's device.
 const JOURNAL_DEVICE_BYTES: u64 = 2 << 20;
 /// Of an index's device: in some worlds the index outgrows it.
@@ -86,8 +88,8 @@ impl Scale {
     }
 
     /// One whose devices become full.
-    pub(crate) fn small(self) -> Scale {
-        Scale { disk_bytes: SMALL_DISK_BYTES, shards: 1, ..self }
+    pub(crate) fn small(self, rng: &mut impl Rng) -> Scale {
+        Scale { disk_bytes: SMALL_DISK_BYTES[rng.random_range(0..3)], shards: 1, ..self }
     }
 
     /// Of each shard of an OSD.

@@ -41,6 +41,9 @@ impl World {
         }
         let client = who.0 - 1 - self.osds.len();
         let lacks_room = self.phase == Phase::MakingRoom && self.lacks_room();
+        if lacks_room {
+            self.give_way();
+        }
         let workload = &mut self.workloads[client];
         let map = self.clients[client].map();
         let moment = Moment {

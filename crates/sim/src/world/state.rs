@@ -88,10 +88,13 @@ impl World {
                 let states = part.machine.osd.led_states().map(|(pgid, state)| format!("{pgid} {state}"));
                 let usage = part.machine.store.usage();
                 out += &format!(
-                    "osd.{id} (epoch {}, {} of {} KiB free): {}; ",
+                    "osd.{id} (epoch {}, {} of {} KiB free; {} of data, {} of omap, {} of the index and the like): {}; ",
                     part.machine.osd.map().epoch.0,
                     usage.available_bytes >> 10,
                     usage.total_bytes >> 10,
+                    usage.data_bytes >> 10,
+                    usage.omap_bytes >> 10,
+                    usage.meta_bytes >> 10,
                     states.collect::<Vec<_>>().join(", ")
                 );
             }
