@@ -36,6 +36,8 @@ pub enum Canary {
     RefusedAsDone,
     /// An OSD that was full says that it is so for ever.
     FullForEver,
+    /// An OSD knows no client that is fenced off.
+    Unfenced,
     /// Now and then an object is left out of a page of a listing.
     LostEntry,
     /// A notification that some did not answer in time ends as if all had answered.
@@ -60,12 +62,16 @@ impl Canary {
         heard: &mut Heard,
         rng: &mut StdRng,
     ) {
+        /// Nobody has this one.
+        const OTHER_NONCE: u32 = 1 << 30;
         let (messages, _) = machine.under_way();
-        for event in messages.iter() {
-            if let NetEvent::Opened(conn, end) = event
-                && let Some(osd) = osd_of(&end.identity.name)
-            {
-                heard.insert(osd, *conn);
+        for event in messages.iter_mut() {
+            if let NetEvent::Opened(conn, end) = event {
+                match osd_of(&end.identity.name) {
+                    Some(osd) => drop(heard.insert(osd, *conn)),
+                    None if self == Canary::Unfenced => end.addr.nonce += OTHER_NONCE,
+                    None => {}
+                }
             }
         }
         match self {
@@ -88,6 +94,7 @@ impl Canary {
             | Canary::LateLie
             | Canary::RefusedAsDone
             | Canary::FullForEver
+            | Canary::Unfenced
             | Canary::LostEntry
             | Canary::HiddenTimeout
             | Canary::ToldTwice => {}
@@ -122,7 +129,11 @@ impl Canary {
             Canary::RefusedAsDone | Canary::FullForEver | Canary::LostEntry | Canary::HiddenTimeout => {
                 effects.iter_mut().for_each(|effect| self.spoil_effect(effect));
             }
-            Canary::LostWrite | Canary::DoneTwice | Canary::LateLie | Canary::LongLease => {}
+            Canary::LostWrite
+            | Canary::DoneTwice
+            | Canary::LateLie
+            | Canary::LongLease
+            | Canary::Unfenced => {}
         }
     }
 

@@ -22,6 +22,7 @@ const NET_TICK: Duration = Duration::from_millis(50);
 /// A client that does its workload's requests.
 pub(crate) struct ClientProcess {
     client: ConnectedClient<EndId>,
+    key: CryptoKey,
 }
 
 impl ClientProcess {
@@ -41,10 +42,15 @@ impl ClientProcess {
             methods: vec![method::CEPHX],
             modes: vec![con_mode::CRC],
         };
-        let net = Net::new(config, Some(TicketKeeper::new(who, key)), rng.random());
+        let net = Net::new(config, Some(TicketKeeper::new(who, key.clone())), rng.random());
         let config = ClientConfig { hostname: "sim".to_owned(), features: codec::Features::PACIFIC.0 };
         ctx.schedule.after(NET_TICK, ctx.who, Scheduled::NetTick);
-        ClientProcess { client: ConnectedClient::new(config, net, vec![mon]) }
+        ClientProcess { client: ConnectedClient::new(config, net, vec![mon]), key }
+    }
+
+    /// With which it has proved who it is.
+    pub(crate) fn key(&self) -> &CryptoKey {
+        &self.key
     }
 
     /// The newest map, once there is one.

@@ -74,6 +74,11 @@ impl ConditionalObjects {
         }
     }
 
+    /// True for a client that has the claim, or may have it.
+    pub(crate) fn is_claimed_by(&self, client: u64) -> bool {
+        self.holder == Some(client) || self.claiming.contains_key(&client) || self.giving_up.contains(&client)
+    }
+
     fn add(&mut self, by: u64) -> (Bytes, Vec<OsdOp>, InFlightOp) {
         self.begun += by;
         let input = (Bytes::from_static(KEY), Bytes::from(by.to_string())).to_bytes(Features::default());

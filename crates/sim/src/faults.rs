@@ -44,7 +44,7 @@ impl World {
         if self.options.is_full && self.rng.random_bool(0.6) {
             return self.crowd(osd);
         }
-        match self.rng.random_range(0..65) {
+        match self.rng.random_range(0..68) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -85,13 +85,14 @@ impl World {
             52..54 => self.fail_commands(),
             54..60 => self.lose_blocks(),
             60..62 => self.remove_osd(Removal::Purge),
-            _ => self.place_anew(),
+            62..65 => self.place_anew(),
+            _ => self.fence(),
         }
     }
 
     /// What may happen where one device may have the only copy of what clients were told of.
     fn strike_whole_devices(&mut self, osd: ProcessId) {
-        match self.rng.random_range(0..23) {
+        match self.rng.random_range(0..25) {
             0..6 => self.crash_for_a_while(&[osd]),
             6..9 => self.toggle_in(osd),
             9..16 => self.move_pgs(osd),
@@ -99,7 +100,8 @@ impl World {
             17 => self.isolate(osd),
             18 => self.split(),
             19 => self.stand_still(osd),
-            _ => self.place_anew(),
+            20..23 => self.place_anew(),
+            _ => self.fence(),
         }
     }
 

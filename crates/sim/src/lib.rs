@@ -10,6 +10,7 @@
 //! - a record that one of several clients appends is there exactly once, and never disappears for anyone who has
 //!   seen it or had it acknowledged;
 //! - what several clients are told of changes that they make under conditions fits to one order;
+//! - what a client has read that takes over from another one is not changed by that one any more;
 //! - what is refused for want of room is not done, and what waits for room is, once there is some;
 //! - a listing names what is there all the time, and nothing else that does not come or go meanwhile;
 //! - a notification reaches all that watch, or says which ones it does not reach;
@@ -42,6 +43,7 @@ mod conditional_objects;
 mod crowding;
 mod device_faults;
 mod faults;
+mod fenced;
 mod given_up;
 pub mod hostile;
 mod hung_device;

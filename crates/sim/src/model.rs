@@ -29,7 +29,8 @@ pub(crate) struct Content {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     head: Option<Content>,
-    /// True after a change from a snapshot that was being removed: the next read tells what the head is.
+    /// True after a change of which nobody knows what became, as one from a snapshot that was being removed: the next
+    /// read tells what the head is.
     is_vague: bool,
     /// The head's version as users see it, if it was read since the last change.
     version: Option<u64>,
@@ -71,6 +72,11 @@ impl Model {
     pub(crate) fn forget_snap(&mut self, snap: SnapId) {
         self.snaps.remove(&snap);
         self.removed.insert(snap);
+    }
+
+    /// Nobody knows what became of the last change.
+    pub(crate) fn be_vague(&mut self) {
+        (self.version, self.is_vague) = (None, true);
     }
 
     /// True for the head and for snapshots that are not being removed.
@@ -155,7 +161,7 @@ impl Model {
                 }
             }
             Expected::Change { of: Some(snap), .. } if self.removed.contains(&snap) => {
-                (self.version, self.is_vague) = (None, true);
+                self.be_vague();
             }
             Expected::Change { head, result, .. } => {
                 let wanted = result.unwrap_or_else(|errno| -errno.0);

@@ -56,6 +56,8 @@ pub(crate) enum Scheduled {
     Start,
     /// An operator makes it anew.
     MakeAnew,
+    /// A client takes over from it.
+    TakeOver,
     /// A client may begin another request.
     Work,
     /// Something breaks.
@@ -79,6 +81,7 @@ impl Scheduled {
             | Scheduled::Arrival(..) => true,
             Scheduled::Start
             | Scheduled::MakeAnew
+            | Scheduled::TakeOver
             | Scheduled::Work
             | Scheduled::Fault
             | Scheduled::Resize

@@ -1,6 +1,7 @@
 //! What one client does: random requests on objects of its own and on shared ones.
 
 mod aside;
+mod fenced;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use client::{Request, Response};
 use messages::{OpCode, osd_flag};
 use rand::{Rng, rngs::StdRng};
-use types::{Instant, PoolId, SnapContext, SnapId, Token};
+use types::{EntityAddr, Instant, PoolId, SnapContext, SnapId, Token};
 
 use crate::{
     Options,
@@ -19,6 +20,7 @@ use crate::{
     model::{Expected, Model},
     shared::{self, SharedObjects},
     watching::{self, Watcher},
+    workload::fenced::Standing,
 };
 
 const OWN_OBJECTS: usize = 6;
@@ -62,7 +64,12 @@ pub(crate) struct Workload {
     bulk: Option<Bulk>,
     lister: Option<Lister>,
     watcher: Option<Watcher>,
+    /// Tokens begin with this one.
+    first_token: u64,
     next_token: u64,
+    standing: Standing,
+    /// The client from which it takes over.
+    succeeds: Option<EntityAddr>,
     /// Requests in flight, at most.
     depth: usize,
     /// What remains to be read at the end: objects of its own, shared ones.
@@ -94,7 +101,10 @@ impl Workload {
             bulk: None,
             lister: None,
             watcher: None,
+            first_token: 1,
             next_token: 1,
+            standing: Standing::default(),
+            succeeds: None,
             depth,
             final_reads: Vec::new(),
         }
@@ -118,7 +128,7 @@ impl Workload {
 
     /// Requests that were begun.
     pub(crate) fn begun(&self) -> u64 {
-        self.next_token - 1
+        self.next_token - self.first_token
     }
 
     /// A snapshot is being removed from the pool.
@@ -128,6 +138,9 @@ impl Workload {
 
     /// From now on it only reads, everything once.
     pub(crate) fn finish(&mut self, shared: &SharedObjects) {
+        if matches!(self.standing, Standing::Replaced { .. }) {
+            return;
+        }
         let own = self.own.iter().enumerate();
         let own =
             own.flat_map(|(at, model)| model.views().into_iter().map(move |snap| Target::Own(at, snap)));
@@ -174,6 +187,9 @@ impl Workload {
 
     /// The next random request, if one more may be in flight.
     pub(crate) fn next(&mut self, moment: Moment, shared: &mut SharedObjects) -> Option<(Token, Request)> {
+        if matches!(self.standing, Standing::Replaced { .. }) {
+            return self.next_in_vain();
+        }
         if let Some(next) = self.next_aside(moment, shared) {
             return Some(next);
         }
@@ -191,7 +207,7 @@ impl Workload {
             };
             return Some(self.begin(SharedObjects::name(object), ops, InFlightOp::Shared(in_flight)));
         }
-        if self.rng.random_bool(0.2) {
+        if self.is_alone() && self.rng.random_bool(0.2) {
             let (name, ops, in_flight) = shared.conditional.next(self.client, &mut self.rng);
             return Some(self.begin(name, ops, InFlightOp::Conditional(in_flight)));
         }
@@ -253,7 +269,11 @@ impl Workload {
     fn own_read(&mut self, at: usize, snap: SnapId) -> (Token, Request) {
         let (ops, expected) = self.own[at].read(snap);
         self.busy.insert(at);
-        self.begin(self.own_name(at), ops, InFlightOp::Own(at, snap, expected))
+        let is_vague = self.own[at].is_vague();
+        let (token, request) = self.begin(self.own_name(at), ops, InFlightOp::Own(at, snap, expected));
+        // Only from its primary a client learns for good what became of another one's last changes: a replica may have
+        // the map that fences that one off before the primary has it.
+        (token, Request { flags: if is_vague { 0 } else { request.flags }, ..request })
     }
 
     fn begin(&mut self, name: Bytes, ops: Vec<messages::OsdOp>, in_flight: InFlightOp) -> (Token, Request) {
@@ -302,6 +322,7 @@ impl Workload {
             }
             in_flight => in_flight,
         };
+        let Some(in_flight) = self.of_account(in_flight, response) else { return Ok(()) };
         match in_flight {
             Some(InFlightOp::Own(at, snap, expected)) => {
                 self.busy.remove(&at);

@@ -78,9 +78,12 @@ pub struct World {
     pub(crate) has_given_way: bool,
     /// What the operator wants, by OSD.
     pub(crate) is_out: Vec<bool>,
-    clients: Vec<ClientProcess>,
+    pub(crate) clients: Vec<ClientProcess>,
     pub(crate) workloads: Vec<Workload>,
-    shared: SharedObjects,
+    pub(crate) shared: SharedObjects,
+    /// Clients that were fenced off, and how many of them nobody has taken over from yet.
+    pub(crate) fenced: usize,
+    pub(crate) taking_over: usize,
     phase: Phase,
     starts: u32,
     events: u64,
@@ -153,6 +156,8 @@ impl World {
             clients: Vec::new(),
             workloads: Vec::new(),
             shared: SharedObjects::new(SHARED_OBJECTS),
+            fenced: 0,
+            taking_over: 0,
             phase: Phase::Idle,
             starts: 0,
             events: 0,
@@ -194,6 +199,7 @@ impl World {
         self.note("everything is mended".to_owned());
         self.mend();
         self.phase = if self.options.is_full { Phase::MakingRoom } else { Phase::Idle };
+        self.until("clients to take over", |w| w.taking_over == 0)?;
         self.give_up_unfound()?;
         self.until("requests to end", |w| w.workloads.iter().all(|work| work.in_flight() == 0))?;
         self.until("all PGs to be clean", World::is_clean)?;
@@ -241,12 +247,8 @@ impl World {
             self.start(self.osd_process(id));
         }
         let admin = keys[&EntityName::new(types::EntityType::CLIENT, "admin")].clone();
-        for client in 0..self.rng.random_range(1..4) {
-            let who = self.client_process(client);
-            let addrs = EntityAddrVec::msgr2(([127, 0, 0, 1], 0).into(), 1_000 + client as u32);
-            let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
-            let process = ClientProcess::start(admin.clone(), mon_addrs(), addrs, &mut self.rng, &mut ctx);
-            self.clients.push(process);
+        for _ in 0..self.rng.random_range(1..4) {
+            self.start_client(admin.clone());
         }
         self.until("OSDs to be up", World::is_all_up)?;
         let pg_num = self.scale.pg_num;
@@ -258,6 +260,14 @@ impl World {
             self.set_ratios([NEARFULL, BACKFILLFULL, FULL]);
         }
         self.clients.first().and_then(pool_of).ok_or("there is no client".to_owned())
+    }
+
+    /// Another client.
+    pub(crate) fn start_client(&mut self, key: CryptoKey) {
+        let (who, addrs) = (self.client_process(self.clients.len()), self.next_client_addrs());
+        let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
+        let process = ClientProcess::start(key, mon_addrs(), addrs, &mut self.rng, &mut ctx);
+        self.clients.push(process);
     }
 
     pub(crate) fn new_disk(&self, id: usize, key: CryptoKey) -> OsdDisk {
@@ -285,7 +295,7 @@ impl World {
         ProcessId(1 + id)
     }
 
-    fn client_process(&self, client: usize) -> ProcessId {
+    pub(crate) fn client_process(&self, client: usize) -> ProcessId {
         ProcessId(1 + self.osds.len() + client)
     }
 
@@ -484,6 +494,7 @@ impl World {
                 self.start(who);
             }
             Scheduled::MakeAnew => self.make_anew(who),
+            Scheduled::TakeOver => self.take_over(who),
             Scheduled::Fault => self.strike(),
             Scheduled::Resize => self.resize(),
             Scheduled::Heal => {

@@ -107,7 +107,7 @@ fn lose_nothing(seeds: u64, wanted: &[&str], world: impl Fn(u64) -> Options + Sy
 
 #[test]
 fn worlds_lose_nothing() {
-    lose_nothing(SEEDS, &[], Options::new);
+    lose_nothing(SEEDS, &["a client took over from another"], Options::new);
 }
 
 #[test]
@@ -213,6 +213,16 @@ fn requests_that_are_done_twice_are_found_out() {
 #[test]
 fn leases_that_last_too_long_are_found_out() {
     assert_found_out(&[OLD, WRONG], spoiled(Canary::LongLease));
+}
+
+/// No device fails in them.
+fn spoiled_moved(canary: Canary) -> impl Fn(u64) -> Options {
+    move |seed| Options { canary: Some(canary), ..moved(seed) }
+}
+
+#[test]
+fn clients_that_are_not_fenced_off_are_found_out() {
+    assert_found_out(&[WRONG], spoiled_moved(Canary::Unfenced));
 }
 
 fn spoiled_full(canary: Canary) -> impl Fn(u64) -> Options {

@@ -52,6 +52,7 @@ impl World {
             is_calm: self.phase == Phase::Watching { is_calm: true },
         };
         let next = match self.phase {
+            _ if !workload.may_begin(map) => None,
             Phase::Idle => None,
             Phase::Working => workload.next(moment, &mut self.shared),
             Phase::MakingRoom if lacks_room => workload.next_removal(),
