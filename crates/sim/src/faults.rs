@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// A pool that comes and goes.
-const OTHER_POOL: &str = "other";
+pub(crate) const OTHER_POOL: &str = "other";
 /// A pool grows no further.
 const PG_NUM_MAX: u32 = 40;
 
@@ -44,7 +44,7 @@ impl World {
         if self.options.is_full && self.rng.random_bool(0.6) {
             return self.crowd(osd);
         }
-        match self.rng.random_range(0..68) {
+        match self.rng.random_range(0..71) {
             0..3 => {
                 let count = self.rng.random_range(1..6);
                 self.note(format!("{count} connections are cut"));
@@ -75,7 +75,7 @@ impl World {
             24..28 => self.spoil(),
             28..30 => self.replace_device(),
             30 => self.remove_osd(Removal::Destroy),
-            31..34 => self.toggle_pool(),
+            31..34 | 68..71 => self.toggle_pool(),
             34..37 => self.remove_snap(),
             37..40 => self.part(),
             40..43 => self.strand(osd),
@@ -199,21 +199,26 @@ impl World {
         }
     }
 
-    /// Makes or deletes a pool that no client uses, so that PGs come and go.
-    fn toggle_pool(&mut self) {
+    /// Makes or deletes a pool that clients use as well, so that PGs come and go. Mostly it goes soon after it came.
+    pub(crate) fn toggle_pool(&mut self) {
         let Some(map) = self.osdmap() else { return };
-        if map.pool_by_name(OTHER_POOL).is_none() {
+        let Some((pool, _)) = map.pool_by_name(OTHER_POOL) else {
             let pg_num = self.rng.random_range(1..9);
             self.note(format!("another pool is made, of {pg_num} PGs"));
             self.command(format!(
                 r#"{{"prefix":"osd pool create","pool":"{OTHER_POOL}","pg_num":{pg_num}}}"#
             ));
-        } else {
-            self.note("the other pool is deleted".to_owned());
-            self.command(format!(
-                r#"{{"prefix":"osd pool delete","pool":"{OTHER_POOL}","pool2":"{OTHER_POOL}","yes_i_really_really_mean_it":true}}"#
-            ));
-        }
+            if self.rng.random_bool(0.8) {
+                let there = secs(&mut self.rng, 0.5, 15.0);
+                self.schedule.after(there, MON, Scheduled::OtherPool);
+            }
+            return;
+        };
+        self.note("the other pool is deleted".to_owned());
+        self.shared.deleted.insert(pool);
+        self.command(format!(
+            r#"{{"prefix":"osd pool delete","pool":"{OTHER_POOL}","pool2":"{OTHER_POOL}","yes_i_really_really_mean_it":true}}"#
+        ));
     }
 
     /// An operator removes a snapshot, which some objects may have been written with.

@@ -14,7 +14,7 @@
 //! - what is refused for want of room is not done, and what waits for room is, once there is some;
 //! - a listing names what is there all the time, and nothing else that does not come or go meanwhile;
 //! - a notification reaches all that watch, or says which ones it does not reach;
-//! - everything ends: requests, peering, recovery;
+//! - everything ends: requests, those for a pool that is deleted among them, peering, recovery;
 //! - a scrub finds only what rotted, and a repair mends it;
 //! - in the end nothing is held any more, and no copy is left where none is needed;
 //! - what the disks have then is sound when the power fails: all copies are equal, to the last bit on every device, so

@@ -64,6 +64,8 @@ pub(crate) enum Scheduled {
     Fault,
     /// An operator wants another number of PGs.
     Resize,
+    /// An operator makes or deletes the other pool.
+    OtherPool,
     /// What was slow or cut off is as before.
     Heal,
 }
@@ -85,13 +87,14 @@ impl Scheduled {
             | Scheduled::Work
             | Scheduled::Fault
             | Scheduled::Resize
+            | Scheduled::OtherPool
             | Scheduled::Heal => false,
         }
     }
 
     /// True for an event that happens to no process.
     fn is_of_world(&self) -> bool {
-        matches!(self, Scheduled::Fault | Scheduled::Resize | Scheduled::Heal)
+        matches!(self, Scheduled::Fault | Scheduled::Resize | Scheduled::OtherPool | Scheduled::Heal)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use client::Response;
 use messages::{OpCode, OpParams, OsdOp};
-use types::Errno;
+use types::{Errno, PoolId};
 
 use crate::{conditional_objects::ConditionalObjects, listing::Listed, watching::Watched};
 
@@ -33,6 +33,8 @@ pub(crate) struct SharedObjects {
     pub(crate) conditional: ConditionalObjects,
     pub(crate) listed: Listed,
     pub(crate) watched: Watched,
+    /// Pools that an operator has ordered to be deleted.
+    pub(crate) deleted: BTreeSet<PoolId>,
     /// What happened that does not happen in every world.
     pub(crate) seen: BTreeSet<&'static str>,
 }

@@ -2,6 +2,7 @@
 
 mod aside;
 mod fenced;
+mod other_pool;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ use crate::{
     model::{Expected, Model},
     shared::{self, SharedObjects},
     watching::{self, Watcher},
-    workload::fenced::Standing,
+    workload::{fenced::Standing, other_pool::OtherPool},
 };
 
 const OWN_OBJECTS: usize = 6;
@@ -37,6 +38,7 @@ enum InFlightOp {
     Bulk(bulk::InFlightOp),
     Listing(listing::InFlightOp),
     Watching(watching::InFlightOp),
+    Other(other_pool::InFlightOp),
 }
 
 /// How things stand for a client that is about to begin a request.
@@ -47,6 +49,8 @@ pub(crate) struct Moment {
     pub(crate) is_full: bool,
     /// Nothing breaks any more.
     pub(crate) is_calm: bool,
+    /// The other pool, if the client knows of one.
+    pub(crate) other: Option<PoolId>,
 }
 
 /// What one client does: random requests on objects of its own and on shared ones.
@@ -61,6 +65,7 @@ pub(crate) struct Workload {
     in_flight: BTreeMap<Token, InFlightOp>,
     /// Requests of what follows, besides the client's other requests.
     aside: BTreeSet<Token>,
+    other: OtherPool,
     bulk: Option<Bulk>,
     lister: Option<Lister>,
     watcher: Option<Watcher>,
@@ -83,6 +88,7 @@ enum Target {
     Conditional,
     Claim,
     Bulk(usize),
+    Other(usize),
     List,
 }
 
@@ -98,6 +104,7 @@ impl Workload {
             probes: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             aside: BTreeSet::new(),
+            other: OtherPool::default(),
             bulk: None,
             lister: None,
             watcher: None,
@@ -147,7 +154,7 @@ impl Workload {
         let shared = (0..shared.count()).map(Target::Shared);
         let bulk = (0..self.bulk.as_ref().map_or(0, Bulk::count)).map(Target::Bulk);
         let list = self.lister.iter().map(|_| Target::List);
-        let aside = bulk.chain(list);
+        let aside = bulk.chain(self.others().map(Target::Other)).chain(list);
         self.final_reads =
             own.chain(shared).chain([Target::Conditional, Target::Claim]).chain(aside).collect();
     }
@@ -159,7 +166,7 @@ impl Workload {
     }
 
     /// The next of the reads at the end.
-    pub(crate) fn next_read(&mut self, shared: &SharedObjects) -> Option<(Token, Request)> {
+    pub(crate) fn next_read(&mut self, moment: Moment, shared: &SharedObjects) -> Option<(Token, Request)> {
         if self.in_flight.len() >= self.depth {
             return None;
         }
@@ -168,6 +175,7 @@ impl Workload {
         }
         match self.final_reads.pop()? {
             Target::Bulk(at) => self.read_bulk(at),
+            Target::Other(at) => self.read_other(at, moment.other),
             Target::List => self.next_page(shared),
             Target::Own(at, snap) => Some(self.own_read(at, snap)),
             Target::Shared(object) => {
@@ -286,7 +294,8 @@ impl Workload {
             | InFlightOp::Conditional(_)
             | InFlightOp::Bulk(_)
             | InFlightOp::Listing(_)
-            | InFlightOp::Watching(_) => (SnapId::HEAD, SnapContext::default()),
+            | InFlightOp::Watching(_)
+            | InFlightOp::Other(_) => (SnapId::HEAD, SnapContext::default()),
         };
         let codes: Vec<_> = ops.iter().map(|op| op.code.name()).collect();
         // Many reads may be answered by any copy. The class calls here write, whether their flags say so or not.
@@ -337,6 +346,7 @@ impl Workload {
             Some(InFlightOp::Bulk(in_flight)) => self.bulk_done(in_flight, response, shared),
             Some(InFlightOp::Listing(in_flight)) => self.listing_done(in_flight, response, shared),
             Some(InFlightOp::Watching(in_flight)) => self.watching_done(in_flight, response, shared),
+            Some(InFlightOp::Other(in_flight)) => self.other_done(in_flight, response, shared),
             Some(InFlightOp::Copy(..)) | None => Err("a request ended twice".to_owned()),
         }
     }

@@ -497,6 +497,8 @@ impl World {
             Scheduled::TakeOver => self.take_over(who),
             Scheduled::Fault => self.strike(),
             Scheduled::Resize => self.resize(),
+            Scheduled::OtherPool if self.phase == Phase::Working => self.toggle_pool(),
+            Scheduled::OtherPool => {}
             Scheduled::Heal => {
                 self.note("the network is whole".to_owned());
                 self.network.heal(&mut self.schedule);

@@ -1,11 +1,12 @@
-//! What clients do only in some worlds, besides their other requests: they fill devices, list the pool, watch objects.
+//! What clients do only in some worlds, besides their other requests: they fill devices, list the pool, watch objects,
+//! use another pool.
 
 use client::{Request, Response};
 use messages::MWatchNotify;
 use rand::Rng;
 use types::{Instant, Token};
 
-use super::{InFlightOp, Moment, Workload};
+use super::{InFlightOp, Moment, Workload, other_pool};
 use crate::{
     bulk::{self, Bulk},
     listing,
@@ -37,6 +38,12 @@ impl Workload {
             && let Some((request, in_flight)) = lister.next(self.pool, &mut self.rng, &mut shared.listed)
         {
             return Some(self.begin_aside(request, InFlightOp::Listing(in_flight)));
+        }
+        if self.is_alone()
+            && self.rng.random_bool(other_pool::CHANCE)
+            && let Some(next) = self.next_of_other(moment.other)
+        {
+            return Some(next);
         }
         self.next_of_watches(moment, shared)
     }
@@ -97,7 +104,7 @@ impl Workload {
         self.begin_aside(Request::new(self.pool, name, ops), InFlightOp::Watching(in_flight))
     }
 
-    fn begin_aside(&mut self, request: Request, in_flight: InFlightOp) -> (Token, Request) {
+    pub(super) fn begin_aside(&mut self, request: Request, in_flight: InFlightOp) -> (Token, Request) {
         let token = Token(self.next_token);
         self.next_token += 1;
         let codes: Vec<_> = request.ops.iter().map(|op| op.code.name()).collect();

@@ -7,6 +7,7 @@ use rand::Rng;
 
 use super::World;
 use crate::{
+    faults::OTHER_POOL,
     process::Ctx,
     schedule::{ProcessId, Scheduled},
     workload::Moment,
@@ -50,6 +51,7 @@ impl World {
             now: self.schedule.now(),
             is_full: map.is_some_and(|map| map.is_full(workload.pool)),
             is_calm: self.phase == Phase::Watching { is_calm: true },
+            other: map.and_then(|map| Some(map.pool_by_name(OTHER_POOL)?.0)),
         };
         let next = match self.phase {
             _ if !workload.may_begin(map) => None,
@@ -59,7 +61,7 @@ impl World {
             Phase::MakingRoom => None,
             Phase::Watching { .. } => workload.next_of_watches(moment, &mut self.shared),
             Phase::Unwatching => workload.next_unwatch(&mut self.shared),
-            Phase::Reading => workload.next_read(&self.shared),
+            Phase::Reading => workload.next_read(moment, &self.shared),
         };
         let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
         if let Some((token, request)) = next {
