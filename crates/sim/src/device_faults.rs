@@ -54,6 +54,7 @@ impl World {
         self.loss = Loss::Nothing;
         self.faulty.remove(&id);
         self.ends.remove(&id);
+        self.schedule.end_silence(self.osd_process(id));
     }
 
     /// A process gets no CPU for some time: all of it, or one of its threads.

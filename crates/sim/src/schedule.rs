@@ -203,6 +203,11 @@ impl Schedule {
         self.events.retain(|_, (of, what)| of.whole() != who || what.is_of_world());
         self.timers.retain(|(of, _), _| of.whole() != who);
         self.still.retain(|of, _| of.whole() != who);
+        self.end_silence(who);
+    }
+
+    /// A process has another device, which answers.
+    pub(crate) fn end_silence(&mut self, who: ProcessId) {
         self.silent.retain(|of, _| of.whole() != who);
     }
 
