@@ -7,7 +7,7 @@ use auth::TicketKeeper;
 use client::{Client, CommandReply, Outcome, Request, Response};
 use messages::MWatchNotify;
 use reactor::{Event as IoEvent, Reactor};
-use types::{EntityName, EntityType, Token};
+use types::{EntityName, EntityType, Instant, Token};
 
 use crate::{
     ceph_conf::CephConf,
@@ -18,6 +18,7 @@ use crate::{
 
 const NET_TIMER: u64 = 1;
 const CLIENT_TIMER: u64 = 2;
+const WAKE_TIMER: u64 = 3;
 const NET_TICK: Duration = Duration::from_millis(50);
 /// No monitor answers for so long: there is none.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -147,6 +148,7 @@ impl ClientRunner {
         for event in io_events.drain(..) {
             match event {
                 IoEvent::Timer { token: CLIENT_TIMER } => self.io.on_timer(&mut self.reactor),
+                IoEvent::Timer { token: WAKE_TIMER } => {}
                 IoEvent::Timer { .. } => {
                     self.io.tick(&mut self.reactor);
                     self.reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
@@ -169,5 +171,11 @@ impl ClientRunner {
         }
         self.notified.append(&mut notified);
         Ok(ended)
+    }
+
+    /// Like [`ClientRunner::turn`], but waits no longer than until `at`.
+    pub(crate) fn turn_until(&mut self, at: Instant) -> Result<Vec<Outcome>> {
+        self.reactor.set_timer(WAKE_TIMER, at.0);
+        self.turn()
     }
 }

@@ -197,6 +197,11 @@ struct BenchArgs {
     /// Requests in flight, a round for each number.
     #[arg(long, value_delimiter = ',', default_value = "1,4,16,64")]
     depth: Vec<usize>,
+    /// Requests that begin in a second, on average, at times of chance that are set beforehand, as those of many
+    /// clients; without it, each begins when another one has ended. At most --depth are in flight: one that is due
+    /// earlier waits, and its latency counts from when it was due.
+    #[arg(long)]
+    rate: Option<u64>,
     /// Seconds of a round.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
@@ -317,6 +322,7 @@ fn execute(command: Command) -> anyhow::Result<()> {
             workload: bench.rw,
             block_bytes: bench.bs,
             depths: bench.depth,
+            rate: bench.rate,
             duration: Duration::from_secs(bench.seconds),
             objects: bench.objects,
             object_bytes: bench.object_size,

@@ -26,6 +26,10 @@ fn the_load_generator_measures_and_cleans_up() {
     assert_eq!(c.sh("rados -p loligo-bench ls").out, "");
     let table = c.sh(&format!("{LOLIGO} bench --depth 4 --seconds 1 --objects 2 --warm-up 1M")).out;
     assert!(table.contains("p99.9 us"), "{table}");
+    let out = c.sh(&format!("{LOLIGO} bench --depth 64 --rate 100 --seconds 2 --objects 2 --json"));
+    let report: serde_json::Value = serde_json::from_str(&out.out).unwrap();
+    let begun = report["rounds"][0]["requests"].as_u64().unwrap();
+    assert!((140..260).contains(&begun), "four standard deviations off 200: {report}");
     let refused = c.run(&format!("{LOLIGO} bench --client nobody"));
     assert!(refused.code != 0 && refused.err.contains("the keyring has no client.nobody"), "{}", refused.err);
     let refused = c.run(&format!("{LOLIGO} bench --depth 4,0"));

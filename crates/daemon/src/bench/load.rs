@@ -17,6 +17,7 @@ use types::{Errno, Instant, PoolId, Token};
 
 use super::{
     BenchOptions, LATENCY_DIGITS, LATENCY_MAX_NS, Round, SETTLE,
+    arrivals::Arrivals,
     cpu::{MachineClock, Processes, cpu_time},
     stamps::{Payloads, Place, Writer},
     waiting, workload,
@@ -112,9 +113,12 @@ impl Load<'_> {
         token
     }
 
-    /// Waits for something to happen while requests are in flight; what has ended by then.
-    fn turn(&mut self) -> Result<Vec<(Token, Response)>> {
-        let outcomes = self.runner.turn()?;
+    /// Waits for something to happen, no longer than `until`, while requests are in flight; what has ended by then.
+    fn turn(&mut self, until: Option<Instant>) -> Result<Vec<(Token, Response)>> {
+        let outcomes = match until {
+            Some(at) => self.runner.turn_until(at)?,
+            None => self.runner.turn()?,
+        };
         if self.runner.take_signal() {
             bail!("interrupted");
         }
@@ -140,7 +144,7 @@ impl Load<'_> {
 
     /// Lets the client keep its connections while nothing is in flight.
     pub(super) fn idle(&mut self) -> Result<()> {
-        self.turn()?;
+        self.turn(None)?;
         self.heard = clock::now();
         Ok(())
     }
@@ -160,7 +164,7 @@ impl Load<'_> {
                 flying.insert(self.submit(request));
                 next += 1;
             }
-            for (token, response) in self.turn()? {
+            for (token, response) in self.turn(None)? {
                 let is_missing = may_miss && response.result == Errno::ENOENT.negated();
                 if flying.remove(&token) && response.result < 0 && !is_missing {
                     let op = response.ops.first().map(|op| op.code);
@@ -195,7 +199,7 @@ impl Load<'_> {
     pub(super) fn warm_up(&mut self) -> Result<()> {
         let requests = self.options.warm_up_bytes.div_ceil(self.options.block_bytes);
         let run = self.prepare(WARM_UP_DEPTH);
-        self.run(run, |submitted| submitted < requests, |_| {})
+        self.run(run, None, |submitted, _| submitted < requests, |_| {})
     }
 
     fn osd_cpu(&self) -> Option<Duration> {
@@ -210,9 +214,11 @@ impl Load<'_> {
         let start = clock::now();
         let end = start + self.options.duration;
         let (mut requests, mut requests_in_time) = (0, 0);
+        let arrivals = self.options.rate.map(|rate| Arrivals::new(start, rate, self.rounds));
         self.run(
             run,
-            |_| clock::now() < end,
+            arrivals,
+            |_, due| due < end,
             |since| {
                 let now = clock::now();
                 latency.saturating_record(now.since(since).as_nanos() as u64);
@@ -246,12 +252,14 @@ impl Load<'_> {
         Prepared { depth, payloads, stream: workload::Stream::new(self.options) }
     }
 
-    /// Keeps its depth of requests in flight while `may_begin`, which is told how many began, and waits for the last
-    /// ones. `ended` is told when each that ends was submitted.
+    /// Keeps its depth of requests in flight, or begins them when they are due, while `may_begin`, which is told
+    /// how many began and when the next one is due; and waits for the last ones. `ended` is told when each that
+    /// ends was submitted or, where they do not wait for each other, due: what it waited for the depth counts.
     fn run(
         &mut self,
         run: Prepared,
-        may_begin: impl Fn(u64) -> bool,
+        mut arrivals: Option<Arrivals>,
+        may_begin: impl Fn(u64, Instant) -> bool,
         mut ended: impl FnMut(Instant),
     ) -> Result<()> {
         let Prepared { depth, mut payloads, mut stream } = run;
@@ -259,17 +267,30 @@ impl Load<'_> {
         let mut submitted = 0;
         self.heard = clock::now();
         loop {
-            while started.len() < depth && may_begin(submitted) {
+            let mut until = None;
+            while started.len() < depth {
+                let now = clock::now();
+                let due = arrivals.as_ref().map_or(now, Arrivals::due);
+                if !may_begin(submitted, due) {
+                    break;
+                }
+                if due > now {
+                    until = Some(due);
+                    break;
+                }
                 let place = stream.next(&mut self.rng);
                 let (request, data) = self.request_at(place, &mut payloads);
-                let since = clock::now();
+                let since = arrivals.as_mut().map_or_else(clock::now, Arrivals::take);
                 started.insert(self.submit(request), Started { since, place, data });
                 submitted += 1;
             }
             if started.is_empty() {
-                return Ok(());
+                if until.is_none() {
+                    return Ok(());
+                }
+                self.heard = clock::now();
             }
-            for (token, response) in self.turn()? {
+            for (token, response) in self.turn(until)? {
                 let Some(Started { since, place, data }) = started.remove(&token) else { continue };
                 ended(since);
                 check(self.options, self.writer(FILL_ROUND), place, &response)?;

@@ -1,6 +1,7 @@
 //! `loligo bench`: what a cluster does without a stock client's own cost. Speaks Ceph's protocol only, so
 //! that it measures a real Ceph as well.
 
+mod arrivals;
 mod cpu;
 mod load;
 mod pool;
@@ -40,6 +41,9 @@ pub struct BenchOptions {
     pub block_bytes: u64,
     /// Requests in flight, one round for each number.
     pub depths: Vec<usize>,
+    /// Requests that begin in a second, at times set beforehand, as far as the depth lets them; without it, each begins
+    /// as soon as another one has ended.
+    pub rate: Option<u64>,
     /// Length of a round.
     pub duration: Duration,
     /// How many objects the requests are spread over.
@@ -65,6 +69,9 @@ impl BenchOptions {
         }
         if self.depths.is_empty() || self.depths.contains(&0) {
             bail!("a round has at least one request in flight: change --depth");
+        }
+        if self.rate.is_some_and(|rate| !(1..=RATE_MAX).contains(&rate)) {
+            bail!("no less than one request and no more than {RATE_MAX} begin in a second: change --rate");
         }
         if self.duration.is_zero() {
             bail!("a round takes some time: change --seconds");
@@ -94,6 +101,9 @@ pub(crate) struct Round {
 /// From a round's last answer until the OSDs' CPU time is read: what they put off (writes in place, checkpoints;
 /// BlueStore's deferred writes) is part of what the requests cost. As long as `bench/compare` gives fio's rows.
 const SETTLE: Duration = Duration::from_secs(1);
+
+/// More requests a second than any client begins.
+const RATE_MAX: u64 = 10_000_000;
 
 /// Longest latency told apart, in nanoseconds: ten minutes.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
@@ -170,6 +180,7 @@ mod tests {
             workload: Workload::RandWrite,
             block_bytes: 4096,
             depths: vec![1, 8],
+            rate: None,
             duration: Duration::from_secs(1),
             objects: 1,
             object_bytes: 4 << 20,
@@ -185,6 +196,7 @@ mod tests {
         let refused = |options: BenchOptions| options.check().unwrap_err().to_string();
         assert!(refused(BenchOptions { depths: vec![1, 0], ..options() }).contains("--depth"));
         assert!(refused(BenchOptions { depths: Vec::new(), ..options() }).contains("--depth"));
+        assert!(refused(BenchOptions { rate: Some(0), ..options() }).contains("--rate"));
         assert!(refused(BenchOptions { duration: Duration::ZERO, ..options() }).contains("--seconds"));
         assert!(refused(BenchOptions { objects: 0, ..options() }).contains("--objects"));
         assert!(refused(BenchOptions { block_bytes: 3000, ..options() }).contains("--bs"));

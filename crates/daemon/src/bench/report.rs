@@ -25,7 +25,7 @@ const MIB: f64 = (1 << 20) as f64;
 /// A table for people: latencies and CPU times in microseconds.
 pub(super) fn table(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: bool) -> String {
     let mut out = format!(
-        "{} of {} bytes, {} objects of {} bytes in pool {}, {:?} a round\n\
+        "{} of {} bytes, {} objects of {} bytes in pool {}, {:?} a round{}\n\
          {:>6} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10} {:>12} {:>12}\n",
         options.workload.name(),
         options.block_bytes,
@@ -33,6 +33,7 @@ pub(super) fn table(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: boo
         options.object_bytes,
         options.pool,
         options.duration,
+        options.rate.map_or(String::new(), |rate| format!(", {rate} requests a second")),
         "depth",
         "IOPS",
         "MiB/s",
@@ -89,6 +90,7 @@ pub(super) fn json(options: &BenchOptions, rounds: &[Round], is_cpu_of_all: bool
         "block_bytes": options.block_bytes,
         "objects": options.objects,
         "object_bytes": options.object_bytes,
+        "rate": options.rate,
         "is_cpu_of_all_daemons": is_cpu_of_all,
         "rounds": rounds.iter().map(of_round).collect::<Vec<_>>(),
     });
