@@ -4,6 +4,7 @@ import os
 import resource
 import socket
 import subprocess
+import threading
 import time
 
 # name, fio's rw, block, depth
@@ -196,13 +197,62 @@ def own_rows(cluster, binary, rw, seconds, idle_cpus=0.0, block="4K", depths=tup
     return rounds
 
 
-def floor_rows(folder, binary, seconds):
+def floor_rows(folder, binary, seconds, idle_cpus=0.0):
     """What servers that only pass blocks on and store them take, by name."""
-    limit = FLOOR_ROWS_MAX * seconds + BESIDE_SECONDS_MAX
-    done = subprocess.run([binary, folder, str(seconds)], capture_output=True, text=True, timeout=limit)
-    if done.returncode:
-        raise RuntimeError(f"{binary}: {done.stderr.strip()[-1000:]}")
-    return {row.pop("row"): row for row in map(json.loads, done.stdout.splitlines())}
+    rows = {}
+    with subprocess.Popen([binary, folder, str(seconds)], stdout=subprocess.PIPE, text=True) as program:
+        watchdog = threading.Timer(FLOOR_ROWS_MAX * seconds + BESIDE_SECONDS_MAX, program.kill)
+        watchdog.start()
+        # The first line says that it begins, and each other one that a row has ended. The load is the program's own.
+        program.stdout.readline()
+        client_before, clock = cpu_seconds([program.pid]), MachineClock()
+        for row in map(json.loads, program.stdout):
+            client, machine = cpu_seconds([program.pid]), clock.used()
+            row["machine_cpu_us"] = machine_cpu_us(*machine, idle_cpus, client - client_before, row["requests"])
+            rows[row.pop("row")] = row
+            client_before, clock = client, MachineClock()
+        watchdog.cancel()
+    if program.returncode:
+        raise RuntimeError(f"{binary} ended with {program.returncode}")
+    return rows
+
+
+# What is shorter, a thread's own interrupts and switches cause.
+PAUSE_SECONDS_MIN = 0.0005
+
+
+def pauses_of(cpu, seconds):
+    """How long each time a thread was not run for that only looks at the clock, on one CPU."""
+    os.sched_setaffinity(0, {cpu})
+    pauses, now = [], time.monotonic()
+    end = now + seconds
+    while now < end:
+        last, now = now, time.monotonic()
+        if now - last >= PAUSE_SECONDS_MIN:
+            pauses.append(now - last)
+    return pauses
+
+
+def pauses_row(seconds):
+    """What this machine takes from threads that want to run, one on each CPU and nothing else: a hypervisor runs others."""
+    children = []
+    for cpu in sorted(os.sched_getaffinity(0)):
+        out, into = os.pipe()
+        child = os.fork()
+        if child == 0:
+            with open(into, "w") as file:
+                json.dump(pauses_of(cpu, seconds), file)
+            os._exit(0)
+        os.close(into)
+        children.append((child, out))
+    pauses = []
+    for child, out in children:
+        with open(out) as file:
+            pauses += json.load(file)
+        os.waitpid(child, 0)
+    pauses.sort()
+    return {"per_sec": len(pauses) / seconds, "p50_us": pauses[len(pauses) // 2] * 1e6 if pauses else 0,
+            "most_us": pauses[-1] * 1e6 if pauses else 0}
 
 
 def loopback_row(seconds):

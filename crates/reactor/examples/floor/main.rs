@@ -3,8 +3,9 @@
 //! journal (or read it from the disk) and answer. There are no names, checksums, transactions, logs or indexes, and
 //! nothing is ever written in place unless a row says so.
 //!
-//! `cargo run --profile count -p reactor --example floor -- FOLDER [SECONDS]`, FOLDER on the disk to measure; prints a
-//! line of JSON for each row. `bench/compare` sets them beside Loligo and Ceph.
+//! `cargo run --profile count -p reactor --example floor -- FOLDER [SECONDS]`, FOLDER on the disk to measure;
+//! prints how many servers there are once they are ready, and then a line of JSON for each row as it ends:
+//! `bench/compare` takes what the machine did meanwhile, and sets the rows beside Loligo and Ceph.
 
 mod frames;
 mod load;
@@ -54,6 +55,7 @@ fn measure(folder: &Path, seconds: u64) -> io::Result<()> {
     let rows = paths.iter().try_for_each(|path| server::make_file(path)).and_then(|()| {
         let servers = start(&paths)?;
         let ports: Vec<u16> = servers.iter().map(|server| server.port).collect();
+        println!(r#"{{"servers":{SERVERS}}}"#);
         for kind in [Kind::Write, Kind::WriteInPlace, Kind::Read, Kind::ReadFromMemory] {
             for depth in DEPTHS {
                 let before = cpu_us(&servers)?;
@@ -112,7 +114,7 @@ fn print(kind: Kind, depth: usize, round: &Round, cpu_us: u64) {
         round.latencies.get((requests as f64 * share) as usize).copied().unwrap_or(0) as f64 / 1e3
     };
     println!(
-        r#"{{"row":"{}_qd{depth}","iops":{:.0},"cpu_us":{:.1},"p50_us":{:.0},"p99_us":{:.0},"p999_us":{:.0}}}"#,
+        r#"{{"row":"{}_qd{depth}","requests":{requests},"iops":{:.0},"cpu_us":{:.1},"p50_us":{:.0},"p99_us":{:.0},"p999_us":{:.0}}}"#,
         kind.name(),
         requests as f64 / round.elapsed.as_secs_f64(),
         cpu_us as f64 / requests as f64,
