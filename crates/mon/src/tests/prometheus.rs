@@ -63,6 +63,30 @@ fn the_module_says_where_it_listens_while_it_is_on() {
     assert_eq!(cluster.mon.metrics_socket(), None);
 }
 
+/// Rook reads `rbd_stats_pools` before it calls a pool ready, and adds pools to it.
+#[test]
+fn options_of_the_module_are_known_and_kept() {
+    let mut cluster = Cluster::with_rbd();
+    let get = |name: &str| format!(r#"{{"prefix":"config get","who":"mgr","key":"mgr/prometheus/{name}"}}"#);
+    for (name, default, value) in [
+        ("rbd_stats_pools", "", "rbd,images/ns"),
+        ("rbd_stats_pools_refresh_interval", "300", "60"),
+        ("scrape_interval", "15.000000", "7.500000"),
+        ("cache", "true", "false"),
+        ("stale_cache_strategy", "log", "fail"),
+        ("standby_behaviour", "default", "error"),
+        ("standby_error_status_code", "500", "503"),
+        ("log_level", "", "debug"),
+    ] {
+        assert_eq!(cluster.text(&get(name)), format!("{default}\n"), "{name}");
+        cluster.ok(&set(name, value));
+        assert_eq!(cluster.text(&get(name)), format!("{value}\n"), "{name}");
+    }
+    for (name, value) in [("standby_error_status_code", "399"), ("standby_behaviour", "x")] {
+        assert_eq!(cluster.refused(&set(name, value)).0, -22, "{name} {value}");
+    }
+}
+
 #[test]
 fn families_have_the_names_and_types_that_ceph_gives_them() {
     let mut cluster = Cluster::with_rbd();
