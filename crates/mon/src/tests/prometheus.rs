@@ -13,7 +13,6 @@ const FAMILIES: &str = include_str!("../../testdata/prometheus_families.txt");
 /// How the names of its families begin that are not served here: of what is not counted, and of parts that do not
 /// exist.
 const ABSENT: &[&str] = &[
-    "ceph_disk_occupation_human",
     "ceph_fs_metadata",
     "ceph_mds_metadata",
     "ceph_mon_election_",
@@ -151,8 +150,31 @@ fn osds_that_are_down_are_still_told_of() {
     let hosts: Vec<bool> = of("osd_metadata").iter().map(|line| line.contains("hostname=\"h1\"")).collect();
     assert_eq!(hosts, [false, true], "osd.2 has no place, osd.3 was never up");
     assert!(matches!(&of("disk_occupation")[..], [line] if line.contains("instance=\"h1\"")), "{page}");
+    let human = "ceph_disk_occupation_human{ceph_daemon=\"osd.1\",device=\"/dev/sda\",instance=\"h1\"} 1.0";
+    assert_eq!(of("disk_occupation_human"), [human]);
     assert_eq!(of("osd_up").len(), 4);
     assert_eq!(of("daemon_health_metrics").len(), 1, "of one that is up");
+}
+
+#[test]
+fn osds_that_share_a_device_are_told_of_together() {
+    let mut cluster = Cluster::with_rbd();
+    for (osd, host) in [(0, "h1"), (1, "h2"), (2, "h1")] {
+        let facts = [("hostname", host), ("bluestore_bdev_dev_node", "/dev/sda")];
+        let metadata = facts.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        cluster.ok(&format!(r#"{{"prefix":"osd down","ids":["{osd}"]}}"#));
+        let boot = MOSDBoot { metadata, ..boot_message(osd, cluster.map().epoch) };
+        cluster.say(Cluster::osd_conn(osd), boot);
+    }
+    let page = cluster.mon.metrics();
+    let shown: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("ceph_disk_occupation_human{")).collect();
+    let line = |osds: &str, host: &str| {
+        format!(
+            "ceph_disk_occupation_human{{ceph_daemon=\"{osds}\",device=\"/dev/sda\",instance=\"{host}\"}} 1.0"
+        )
+    };
+    assert_eq!(shown, [line("osd.0, osd.2", "h1"), line("osd.1", "h2")]);
 }
 
 #[test]

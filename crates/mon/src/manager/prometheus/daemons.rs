@@ -55,6 +55,7 @@ pub(super) fn facts(mon: &Mon, osd: OsdId) -> Option<(&BTreeMap<String, String>,
 
 /// The devices of OSDs whose stores are on devices of their own.
 pub(super) fn disks(mon: &Mon, page: &mut Page) {
+    let mut sharing: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
     page.family("disk_occupation", Untyped, "Which OSD is on which device");
     for osd in mon.committed.osdmap.osds() {
         let Some((facts, _)) = facts(mon, osd) else { continue };
@@ -72,6 +73,12 @@ pub(super) fn disks(mon: &Mon, page: &mut Page) {
             ("devices", fact("devices")),
             ("device_ids", fact("device_ids")),
         ];
+        page.sample(&labels, 1.0);
+        sharing.entry((device, host)).or_default().push(format!("osd.{osd}"));
+    }
+    page.family("disk_occupation_human", Untyped, "Which OSDs share a device, for people to read");
+    for ((device, host), osds) in &sharing {
+        let labels = [("ceph_daemon", &*osds.join(", ")), ("device", device), ("instance", host)];
         page.sample(&labels, 1.0);
     }
 }
