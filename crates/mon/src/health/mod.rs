@@ -21,7 +21,7 @@ mod slow_ops;
 
 pub use disk::DataSpace;
 pub(crate) use mute::Mute;
-pub(crate) use report::{Health, Severity, ratio_text};
+pub(crate) use report::{Check, Health, Severity, ratio_text};
 
 /// PGs named in the details of a check (`mon_health_max_detail`).
 const PGS_SHOWN: usize = 50;
@@ -77,9 +77,11 @@ impl Mon {
         health.add("RECENT_CRASH", Severity::Warn, summary, count, detail);
     }
 
-    /// Writes to the cluster log which checks were raised or changed, and which ones cleared.
+    /// Writes to the cluster log which checks were raised or changed, and which ones cleared, and keeps them in the
+    /// manager's record.
     pub(crate) fn tick_health_log(&mut self, wall: UTime) {
         let checks = self.health().checks;
+        self.keep_health_history(wall, &checks);
         let log = |mon: &mut Mon, code: &str, line: String| match checks.get(code).map(|c| c.severity) {
             Some(Severity::Err) => mon.log_error(wall, line),
             Some(_) | None => mon.log_warn(wall, line),

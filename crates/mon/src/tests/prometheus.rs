@@ -1,6 +1,6 @@
 //! Metrics for Prometheus.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use messages::{MMgrOpen, MOSDBoot, MPGStats, PerfValue};
 use types::OsdId;
@@ -213,4 +213,62 @@ fn counters_of_daemons_are_shown_with_their_names() {
         assert!(page.lines().any(|have| have == line), "{line} is missing from {page}");
     }
     assert!(!page.contains("unheard_of"), "what is not declared is not shown");
+}
+
+/// Alerts subtract checks that are not raised, which needs a sample of 0.
+#[test]
+fn checks_that_were_raised_before_are_told_of_and_listed() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.report_all();
+    cluster.ok(r#"{"prefix":"mgr module enable","module":"prometheus"}"#);
+    let list = |format: &str| format!(r#"{{"prefix":"healthcheck history ls","format":"{format}"}}"#);
+    let sample =
+        |value: &str| format!("ceph_health_detail{{name=\"OSDMAP_FLAGS\",severity=\"HEALTH_WARN\"}} {value}");
+    let has = |cluster: &Cluster, line: String| cluster.mon.metrics().lines().any(|have| have == line);
+    let switch = |cluster: &mut Cluster, verb: &str| {
+        cluster.ok(&format!(r#"{{"prefix":"osd {verb}","key":"nodeep-scrub"}}"#));
+        cluster.pass(Duration::from_secs(6));
+    };
+    switch(&mut cluster, "set");
+    assert!(has(&cluster, sample("1.0")));
+    switch(&mut cluster, "unset");
+    assert!(has(&cluster, sample("0.0")));
+    cluster.restart();
+    assert!(has(&cluster, sample("0.0")), "it is kept");
+    let text = cluster.text(&list("plain"));
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next(),
+        Some("Healthcheck Name          First Seen (UTC)      Last seen (UTC)       Count  Active")
+    );
+    let line = lines.find(|line| line.starts_with("OSDMAP_FLAGS ")).expect("it was raised");
+    assert!(line.ends_with("      1    No  "), "{line:?}");
+    switch(&mut cluster, "set");
+    let listed = cluster.json(&list("json"));
+    let event = &listed["OSDMAP_FLAGS"];
+    assert_eq!((&event["count"], &event["active"]), (&2.into(), &true.into()));
+    assert_eq!((&event["name"], &event["severity"]), (&"OSDMAP_FLAGS".into(), &"HEALTH_WARN".into()));
+    assert!(event["last_seen"].as_f64() > event["first_seen"].as_f64());
+    let yaml = cluster.text(&list("yaml"));
+    assert!(
+        yaml.starts_with("---\n") && yaml.contains("OSDMAP_FLAGS:\n  active: true\n  count: 2\n"),
+        "{yaml}"
+    );
+    switch(&mut cluster, "unset");
+    assert_eq!(cluster.text(r#"{"prefix":"healthcheck history clear"}"#), "healthcheck history cleared\n");
+    assert!(!cluster.text(&list("plain")).contains("OSDMAP_FLAGS"));
+    assert!(!has(&cluster, sample("0.0")));
+}
+
+#[test]
+fn a_history_that_was_written_by_hand_is_read_as_far_as_it_can_be() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"mgr module enable","module":"prometheus"}"#);
+    let kept =
+        r#"{"A": {"severity": "HEALTH_ERR", "first_seen": -1e300, "last_seen": 1e300}, "b c": {}, "D": 1}"#;
+    let set =
+        serde_json::json!({"prefix": "config-key set", "key": "mgr/prometheus/health_history", "val": kept});
+    cluster.ok(&set.to_string());
+    assert!(cluster.mon.metrics().contains("{name=\"A\",severity=\"HEALTH_ERR\"} 0.0"));
+    assert!(cluster.text(r#"{"prefix":"healthcheck history ls"}"#).contains("1 health check(s) listed"));
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use types::{EntityAddrVec, MapFlags, OsdId, PgPool, PgStatSum, PoolId, PoolOptValue};
 
 use super::{
-    daemons,
+    daemons, history,
     page::{
         Kind::{self, Counter, Gauge, Untyped},
         Page,
@@ -88,8 +88,13 @@ fn health(mon: &Mon, page: &mut Page) {
         Severity::Err => 2.0,
     };
     page.single("health_status", Untyped, "Health of the cluster: 0 is OK, 1 a warning, 2 an error", status);
-    page.family("health_detail", Gauge, "Health checks that are raised");
-    for (code, check) in &health.checks {
+    page.family("health_detail", Gauge, "Health checks: 1 is raised, 0 was raised before");
+    let seen = history::read(&mon.committed.config_keys);
+    for (code, event) in &seen {
+        let is_raised = health.checks.contains_key(code.as_str());
+        page.sample(&[("name", code), ("severity", event.severity.name())], flag(is_raised));
+    }
+    for (code, check) in health.checks.iter().filter(|(code, _)| !seen.contains_key(code.as_ref())) {
         page.sample(&[("name", code), ("severity", check.severity.name())], 1.0);
     }
     let up = mon.stats.slow_ops().filter(|(osd, _)| mon.committed.osdmap.is_up(*osd));

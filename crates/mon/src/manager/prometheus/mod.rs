@@ -4,6 +4,7 @@
 //! Authority: `pybind/mgr/prometheus/module.py` (16.2), whose names of metrics, labels and options these are.
 
 mod daemons;
+mod history;
 mod metrics;
 mod page;
 
@@ -17,9 +18,13 @@ use crate::{
 };
 
 use super::modules;
+use history::{clear as clear_history, list as list_history};
 
 module_rows! {
     "prometheus file_sd_config" "r" "Return file_sd compatible prometheus config for mgr cluster" file_sd_config
+    "healthcheck history ls name=format,type=CephChoices,req=false,strings=plain|json|json-pretty|yaml" "r"
+        "List all the healthchecks being tracked" list_history
+    "healthcheck history clear" "w" "Clear the healthcheck history" clear_history
 }
 
 /// The module's options, as the configuration database has them.
