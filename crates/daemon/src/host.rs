@@ -74,7 +74,7 @@ pub(crate) fn device_facts(path: &Path) -> BTreeMap<String, String> {
     if let Some(node) = fs::canonicalize(folder).ok().filter(|_| is_device)
         && let Some(name) = node.file_name()
     {
-        put("bluestore_bdev_dev_node", name.to_string_lossy().into_owned());
+        put("bluestore_bdev_dev_node", device_node(&name.to_string_lossy()));
     }
     let Some(disk) = disk_of(if is_device { meta.rdev() } else { meta.dev() }) else { return out };
     let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -96,6 +96,11 @@ pub(crate) fn device_facts(path: &Path) -> BTreeMap<String, String> {
     put("bluestore_bdev_devices", name.clone());
     put("devices", name);
     out
+}
+
+/// The node of a block device that has this name in sysfs, where `!` stands for `/`.
+fn device_node(name: &str) -> String {
+    format!("/dev/{}", name.replace('!', "/"))
 }
 
 /// The whole disk behind a device number, as a folder of sysfs.
@@ -142,6 +147,12 @@ mod tests {
         assert_eq!(value_of("VERSION_ID=\"12\"\nID=debian\n", "ID", '='), "debian");
         assert_eq!(value_of("MemTotal:  24684096 kB\n", "MemTotal", ':'), "24684096 kB");
         assert_eq!(value_of("", "x", ':'), "");
+    }
+
+    #[test]
+    fn nodes_of_devices_are_paths() {
+        assert_eq!(device_node("dm-2"), "/dev/dm-2");
+        assert_eq!(device_node("cciss!c0d0p1"), "/dev/cciss/c0d0p1");
     }
 
     #[test]
