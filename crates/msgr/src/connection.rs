@@ -254,6 +254,11 @@ impl Connection {
         self.reader.take_partial()
     }
 
+    /// Gives that back: the next call of [`Connection::receive`] brings what follows.
+    pub fn put_back(&mut self, part: PartialFrame) {
+        part.have.into_iter().for_each(|piece| self.reader.push(piece));
+    }
+
     /// Takes received bytes. On an error the connection is to be closed; what is in `out` may still be sent.
     pub fn receive(
         &mut self,

@@ -10,11 +10,13 @@ use rand::{SeedableRng, rngs::StdRng};
 use types::{EntityAddrVec, EntityType, OsdId};
 
 use self::{
+    large_frames::{LargeFrame, LargeFrames},
     osd_sessions::OsdPeer,
     pressure::{QUEUED_BYTES_HIGH, QUEUED_BYTES_LOW, Queued},
 };
 use crate::{Wire, WireEvent, handshakes::Handshakes};
 
+mod large_frames;
 mod mon_auth;
 mod mon_reach;
 mod osd_sessions;
@@ -94,6 +96,16 @@ struct Link {
     queued_bytes: usize,
     /// When a client was last found to have taken some of that, or to have nothing to take.
     taken_at_ns: u64,
+    /// A large frame that a client has begun to send.
+    large: Option<LargeFrame>,
+}
+
+impl Link {
+    /// True while nothing is received from it. `is_holding` says that no client is received from.
+    fn waits(&self, is_holding: bool) -> bool {
+        let is_waiting = matches!(self.large, Some(LargeFrame::Waiting(_)));
+        self.is_held || self.is_choked || is_waiting || self.is_client && is_holding
+    }
 }
 
 struct MonLink<C> {
@@ -128,6 +140,7 @@ pub struct Net<C> {
     is_holding_clients: bool,
     part: usize,
     queued: Queued,
+    large: LargeFrames<C>,
     /// What comes of connections that were closed while the machine was sending: it is told with the next tick.
     closed: Vec<NetEvent>,
     /// Memory for what a connection says.
@@ -160,6 +173,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             is_holding_clients: false,
             part: 0,
             queued: Queued::default(),
+            large: LargeFrames::new(),
             closed: Vec::new(),
             events: Vec::new(),
             keeper,
@@ -267,7 +281,13 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         authority: &mut dyn Authority,
         out: &mut Vec<NetEvent>,
     ) {
-        let Some(link) = self.links.get_mut(&conn) else { return };
+        let Some(mut link) = self.links.get_mut(&conn) else { return };
+        let is_large = link.large.is_some();
+        if is_large {
+            self.go_on_with_frame(conn, wire);
+            let Some(same) = self.links.get_mut(&conn) else { return };
+            link = same;
+        }
         if let (Purpose::Mon, Some(mon)) = (link.purpose, &mut self.mon) {
             mon.asked_at_ns = None;
         }
@@ -280,11 +300,16 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             sessions: &mut self.sessions,
         };
         let result = link.conn.receive(bytes, &mut ctx, &mut output);
-        match link.conn.take_partial() {
-            Some(part) => wire.expect_frame(conn, part),
-            None => wire.expect(conn, link.conn.bytes_wanted()),
-        }
+        let (part, wanted) = (link.conn.take_partial(), link.conn.bytes_wanted());
+        // It may say that the peer is a client.
         self.finish(conn, result, output, wire, out);
+        match part {
+            Some(part) => self.begin_frame(conn, part, wire),
+            None => wire.expect(conn, wanted),
+        }
+        if is_large {
+            self.admit_frames(wire);
+        }
     }
 
     fn add_link(&mut self, conn: C, purpose: Purpose, role: Role, wire: &impl Wire<Conn = C>) -> u64 {
@@ -302,6 +327,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             is_held: false,
             queued_bytes: 0,
             taken_at_ns: opened_ns,
+            large: None,
         };
         self.links.insert(conn, link);
         id
@@ -459,9 +485,18 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         true
     }
 
-    fn drop_link(&mut self, conn: C, wire: &impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
-        let Some(link) = self.links.remove(&conn) else { return };
+    /// What was counted of the connection is counted no more.
+    fn remove_link(&mut self, conn: C) -> Option<Link> {
+        let link = self.links.remove(&conn)?;
         self.queued.forget(link.queued_bytes);
+        if let Some(frame) = &link.large {
+            self.large.end(&conn, frame);
+        }
+        Some(link)
+    }
+
+    fn drop_link(&mut self, conn: C, wire: &impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
+        let Some(link) = self.remove_link(conn) else { return };
         let retry_at_ns = wire.now().0 + RETRY.as_nanos() as u64;
         match link.purpose {
             Purpose::Inbound => {
@@ -539,9 +574,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     /// Closes a connection that a peer dialed; what waits to be sent is sent first, if it is little.
     pub fn close(&mut self, id: u64, wire: &mut impl Wire<Conn = C>) {
         if let Some(conn) = self.by_id.remove(&id) {
-            if let Some(link) = self.links.remove(&conn) {
-                self.queued.forget(link.queued_bytes);
-            }
+            self.remove_link(conn);
             // What waits is counted no more: much of it would be memory without a limit.
             if wire.queued_bytes(conn) > QUEUED_BYTES_LOW {
                 wire.close(conn);

@@ -79,7 +79,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             return;
         }
         self.is_holding_clients = hold;
-        let free = |link: &Link| link.is_client && !link.is_choked && !link.is_held;
+        let free = |link: &Link| link.is_client && !link.waits(false);
         for (conn, _) in self.links.iter().filter(|(_, link)| free(link)) {
             wire.pause_receive(*conn, hold);
         }
@@ -90,7 +90,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         let Some(conn) = self.by_id.get(&id).copied() else { return };
         if let Some(link) = self.links.get_mut(&conn).filter(|link| link.is_client) {
             link.is_held = hold;
-            wire.pause_receive(conn, hold || link.is_choked || self.is_holding_clients);
+            wire.pause_receive(conn, link.waits(self.is_holding_clients));
         }
     }
 
@@ -159,7 +159,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     }
 
     /// Closes a connection at once. Nothing more is sent over it; the machine is told with the next tick.
-    fn cut(&mut self, conn: C, wire: &mut impl Wire<Conn = C>) {
+    pub(super) fn cut(&mut self, conn: C, wire: &mut impl Wire<Conn = C>) {
         wire.close(conn);
         let mut closed = std::mem::take(&mut self.closed);
         self.drop_link(conn, wire, &mut closed);
@@ -173,7 +173,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         }
         if let Some(link) = self.links.get_mut(&conn).filter(|link| link.is_choked) {
             link.is_choked = false;
-            wire.pause_receive(conn, link.is_held || self.is_holding_clients);
+            wire.pause_receive(conn, link.waits(self.is_holding_clients));
         }
     }
 

@@ -1,5 +1,6 @@
 //! Peers that are there and take nothing, say nothing, or make us say too much.
 
+mod large_frames;
 mod mon_reach;
 mod pair;
 mod pressure;

@@ -83,6 +83,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     /// Several times a second: dials what is to be dialed, ends handshakes that take too long.
     pub fn tick(&mut self, wire: &mut impl Wire<Conn = C>, out: &mut Vec<NetEvent>) {
         self.look_at_clients(wire);
+        self.look_at_frames(wire);
         self.handshakes.free(|conn| wire.is_gone(conn));
         out.append(&mut self.closed);
         self.dial_mon(wire);

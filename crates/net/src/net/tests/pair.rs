@@ -26,8 +26,12 @@ pub(super) struct End {
     pub(super) queued_bytes: usize,
     /// Likewise on some connections alone.
     pub(super) queued_on: BTreeMap<u32, usize>,
-    /// Nothing is taken from the peer.
+    /// Nothing is taken from the peer that was paused or resumed last.
     pub(super) is_paused: bool,
+    /// The connections from which nothing is taken.
+    pub(super) paused: BTreeSet<u32>,
+    /// The sizes of the large frames that are to be received in one piece, and what there is of them.
+    pub(super) expected: BTreeMap<u32, PartialFrame>,
     pub(super) closed: Vec<u32>,
     /// Those of them over which what waited was to be sent first.
     pub(super) closed_when_sent: Vec<u32>,
@@ -44,6 +48,8 @@ impl Default for End {
             queued_bytes: 0,
             queued_on: BTreeMap::new(),
             is_paused: false,
+            paused: BTreeSet::new(),
+            expected: BTreeMap::new(),
             closed: Vec::new(),
             closed_when_sent: Vec::new(),
             lingering: BTreeSet::new(),
@@ -71,11 +77,16 @@ impl Wire for End {
         self.queued_on.get(&conn).copied().unwrap_or(self.queued_bytes)
     }
     fn expect(&mut self, _: u32, _: usize) {}
-    fn expect_frame(&mut self, _: u32, _: PartialFrame) {
-        unreachable!("nothing here is large");
+    fn expect_frame(&mut self, conn: u32, part: PartialFrame) {
+        let before = self.expected.insert(conn, part);
+        assert!(before.is_none(), "one frame comes after the other");
     }
-    fn pause_receive(&mut self, _: u32, pause: bool) {
+    fn pause_receive(&mut self, conn: u32, pause: bool) {
         self.is_paused = pause;
+        match pause {
+            true => self.paused.insert(conn),
+            false => self.paused.remove(&conn),
+        };
     }
     fn close(&mut self, conn: u32) {
         self.closed.push(conn);
