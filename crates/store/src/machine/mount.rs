@@ -126,6 +126,10 @@ struct Reading {
     part: Part,
     blob: Blob,
     parts: Vec<Option<Bytes>>,
+    /// Why one of its parts could not be read.
+    error: Option<DeviceError>,
+    /// How often it was read, this time included.
+    reads: u32,
 }
 
 impl Store {
@@ -196,10 +200,7 @@ impl Mount {
                 replay.store.device_done(token, result);
                 self.replay_window(replay, wanted)
             }
-            // What cannot be read counts as corrupt: an inspection goes on without it.
-            (Step::Blobs(blobs), Err(_)) if self.findings.is_some() => {
-                self.blob_read(blobs, token, Bytes::new())
-            }
+            (Step::Blobs(blobs), result) => self.blob_read(blobs, token, result),
             (Step::Journal(replay), result) => match self.ring_read(token, result) {
                 Ok(Some(data)) => self.window_read(replay, data),
                 Ok(None) => Ok(Step::Journal(replay)),
@@ -211,7 +212,6 @@ impl Mount {
                 Err(error) => Err(error),
             },
             (_, Err(error)) => Err(MountError::Device(error)),
-            (Step::Blobs(blobs), Ok(data)) => self.blob_read(blobs, token, data.unwrap_or_default()),
             (Step::Flush(store), Ok(_)) => Ok(self.flushed(store)),
             (Step::Checkpoint(store), Ok(_)) => Ok(Step::Checkpoint(store)),
             (Step::Moves(store), Ok(_)) => Ok(Step::Moves(store)),
@@ -311,14 +311,7 @@ impl Mount {
                 self.open_regions(&mut blobs)?;
                 continue;
             }
-            let id = blobs.next;
-            blobs.next += 1;
-            for (at, &run) in blob.runs.iter().enumerate() {
-                let token = self.read(run);
-                blobs.tokens.insert(token, (id, at));
-            }
-            let parts = vec![None; blob.runs.len()];
-            blobs.reading.insert(id, Reading { part, blob, parts });
+            self.read_blob(&mut blobs, part, blob, 1);
         }
         if blobs.reading.is_empty() {
             // A store without a root has no map: all is free.
@@ -329,19 +322,53 @@ impl Mount {
         Ok(Step::Blobs(blobs))
     }
 
-    fn blob_read(&mut self, mut blobs: Box<Blobs>, token: Token, data: Bytes) -> Result<Step, MountError> {
+    fn read_blob(&mut self, blobs: &mut Blobs, part: Part, blob: Blob, reads: u32) {
+        let id = blobs.next;
+        blobs.next += 1;
+        for (at, &run) in blob.runs.iter().enumerate() {
+            let token = self.read(run);
+            blobs.tokens.insert(token, (id, at));
+        }
+        let parts = vec![None; blob.runs.len()];
+        blobs.reading.insert(id, Reading { part, blob, parts, error: None, reads });
+    }
+
+    fn blob_read(
+        &mut self,
+        mut blobs: Box<Blobs>,
+        token: Token,
+        result: Result<Option<Bytes>, DeviceError>,
+    ) -> Result<Step, MountError> {
         let Some((id, at)) = blobs.tokens.remove(&token.0) else { return Ok(Step::Blobs(blobs)) };
         let reading = blobs.reading.get_mut(&id).expect("a token names a blob being read");
-        reading.parts[at] = Some(data);
+        reading.error = reading.error.or(result.as_ref().err().copied());
+        reading.parts[at] = Some(result.ok().flatten().unwrap_or_default());
         if reading.parts.iter().any(Option::is_none) {
             return Ok(Step::Blobs(blobs));
         }
-        let Reading { part, blob, parts } = blobs.reading.remove(&id).expect("it was just there");
+        let Reading { part, blob, parts, error, reads } =
+            blobs.reading.remove(&id).expect("it was just there");
         let place = blob.runs.first().map_or(0, |run| run.start);
         let mut bytes = Vec::with_capacity(blob.bytes as usize);
         parts.into_iter().flatten().for_each(|part| bytes.extend_from_slice(&part));
         bytes.truncate(blob.bytes as usize);
-        if bytes.len() != blob.bytes as usize || blob_crc(&bytes) != blob.crc {
+        let is_whole = bytes.len() == blob.bytes as usize && blob_crc(&bytes) == blob.crc;
+        if !is_whole && reads < READS_MAX {
+            let (what, at) = (part.name(), spot(place * BLOCK));
+            tracing::warn!(
+                what,
+                at,
+                reads,
+                "what leads to the index is not what was written; it is read again"
+            );
+            self.read_blob(&mut blobs, part, blob, reads + 1);
+            return Ok(Step::Blobs(blobs));
+        }
+        // What cannot be read counts as corrupt for an inspection, which goes on without it.
+        if let Some(error) = error.filter(|_| self.findings.is_none()) {
+            return Err(MountError::Device(error));
+        }
+        if !is_whole {
             self.corrupt(part.name(), place)?;
             blobs.go_without(part)?;
         } else if blobs.open(part, Bytes::from(bytes)).is_err() {

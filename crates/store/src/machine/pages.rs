@@ -18,8 +18,8 @@ use crate::{
     superblock::Blob,
 };
 
-/// How often a page, a superblock or a block of the journal is read before it counts as damaged: a device, or the path
-/// to it, may fail once.
+/// How often a page, what leads to it, a superblock or a block of the journal is read before it counts as damaged: a
+/// device, or the path to it, may fail once.
 pub(super) const READS_MAX: u32 = 4;
 /// Pages that eviction looks at in one turn.
 const LOOKS_MAX: usize = 32;

@@ -7,7 +7,7 @@ use super::{
     *,
 };
 use crate::{
-    DeviceRole, Problem,
+    DeviceCommand, DeviceError, DeviceRole, Problem,
     index::{PendingPage, Root},
     journal::{Direct, Draft, Header},
     machine::moves::mark,
@@ -62,6 +62,48 @@ fn a_root_without_tables_or_with_records_of_more_than_there_is_is_refused() {
         root.regions.push(table);
     });
     assert_eq!(mount_error(&mut more.disk), refused);
+}
+
+/// Mounts while the first reads of a place fail, or bring a wrong bit.
+fn mount_with_failures(sample: &Sample, offset: u64, failures: u32, is_error: bool) -> Option<MountError> {
+    let (mut disk, mut left) = (sample.disk.clone(), failures);
+    let mut mount = Store::mount(disk.sizes(), config(), JOURNAL_KEY);
+    loop {
+        if let Some(result) = mount.take() {
+            assert_eq!(left, 0, "it is read so often");
+            return result.err();
+        }
+        for command in mount.take_commands() {
+            let is_there = matches!(command, DeviceCommand::Read { offset: at, .. } if at == offset);
+            let (token, mut result) = disk.execute(command);
+            if is_there && left > 0 {
+                left -= 1;
+                result = if is_error {
+                    Err(DeviceError::Io)
+                } else {
+                    let mut bytes = result.unwrap().unwrap().to_vec();
+                    bytes[8] ^= 1;
+                    Ok(Some(bytes.into()))
+                };
+            }
+            mount.device_done(token, result);
+        }
+    }
+}
+
+#[test]
+fn what_leads_to_the_index_counts_though_it_cannot_be_read_a_few_times() {
+    let sample = sample(0);
+    for part in [Part::Root, Part::Table(0), Part::Region(0), Part::Pending(0)] {
+        let offset = sample.blob(part).unwrap().runs.first().unwrap().start * BLOCK;
+        for is_error in [false, true] {
+            assert_eq!(mount_with_failures(sample, offset, 3, is_error), None, "{part:?}");
+        }
+        let failed = Some(MountError::Device(DeviceError::Io));
+        assert_eq!(mount_with_failures(sample, offset, 4, true), failed, "{part:?}");
+        let refused = mount_with_failures(sample, offset, 4, false);
+        assert!(matches!(refused, Some(MountError::Corrupt { .. })), "{part:?}: {refused:?}");
+    }
 }
 
 #[test]

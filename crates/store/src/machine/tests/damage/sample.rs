@@ -215,7 +215,7 @@ impl Sample {
         kind[at[1].index(kind.len())]
     }
 
-    fn blob(&self, part: Part) -> Option<&Blob> {
+    pub(super) fn blob(&self, part: Part) -> Option<&Blob> {
         match part {
             Part::Root => Some(&self.superblock.root),
             Part::Table(table) => Some(&self.root.tables[table].1),
