@@ -266,6 +266,10 @@ def render(result):
                 "from the disk), librbd's own time (its answers to reads that its image's object map spares it), the disk. At depth 1 these come",
                 "one after the other, and a sum's percentiles are not below those of its parts. At depth 32 the floor does more at once than Loligo.",
                 "", *tail_table(result), "",
+                "Threads that only look at the clock, one on each CPU and nothing else, were not run for half a millisecond or longer",
+                f"{with_spread(result['pauses'], 'per_sec', 1)} times a second: half of these times for "
+                f"{with_spread(result['pauses'], 'p50_us')} µs or longer, at most for {with_spread(result['pauses'], 'most_us')} µs.",
+                "A hypervisor runs something else then. At depth 1 each pause of a CPU in use meets a request.", "",
                 "librbd alone:", "", *client_table(result["client"]), "",
                 "### The floor", "",
                 "Three servers on Loligo's reactor that do nothing but what every replicated store has to do here: receive a block,",
