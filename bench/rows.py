@@ -202,6 +202,8 @@ def floor_rows(folder, binary, seconds, idle_cpus=0.0):
     rows = {}
     with subprocess.Popen([binary, folder, str(seconds)], stdout=subprocess.PIPE, text=True) as program:
         watchdog = threading.Timer(FLOOR_ROWS_MAX * seconds + BESIDE_SECONDS_MAX, program.kill)
+        # An error here must not wait for it.
+        watchdog.daemon = True
         watchdog.start()
         # The first line says that it begins, and each other one that a row has ended. The load is the program's own.
         program.stdout.readline()
