@@ -21,6 +21,7 @@ mod event;
 mod file;
 mod listener;
 mod memory;
+mod pool;
 mod reactor;
 mod signal;
 mod slab;

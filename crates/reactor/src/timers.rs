@@ -39,11 +39,6 @@ impl<K: Ord + Copy> Timers<K> {
         (at <= now).then(|| self.cancel(key)).map(|_| key)
     }
 
-    /// True when none is set.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
     /// Time until the earliest is due; zero if it is.
     pub(crate) fn wait(&self, now: impl FnOnce() -> u64) -> Option<Duration> {
         let (at, _) = self.queue.first()?;

@@ -10,11 +10,11 @@ use std::{
 use crate::{
     BackendKind, Config, ConnId, Event, ListenerId, Signal, Waker,
     backend::{Backend, Completion, Owner, Request},
-    buffer::Pool,
     clock,
     connection::Connection,
     file::File,
     listener::Listener,
+    pool::{self, Pool},
     signal,
     slab::Slab,
     timers::Timers,
@@ -44,6 +44,8 @@ pub struct Reactor {
     /// First, so that at drop all requests end before the descriptors they use are closed.
     backend: Backend,
     pool: Arc<Pool>,
+    /// When the pool is to age next ([`clock::now`] nanoseconds).
+    pool_ages_at: u64,
     connections: Slab<Connection>,
     listeners: Slab<Listener>,
     files: Slab<File>,
@@ -75,6 +77,7 @@ impl Reactor {
         let mut reactor = Reactor {
             backend: Backend::new(&config, &waker)?,
             pool: Arc::default(),
+            pool_ages_at: 0,
             connections: Slab::default(),
             listeners: Slab::default(),
             files: Slab::default(),
@@ -134,7 +137,12 @@ impl Reactor {
         }
         self.completions = completions;
         self.deliver_ready(events);
-        self.fire_timers(events);
+        let now = clock::now();
+        self.fire_timers(now, events);
+        if now >= self.pool_ages_at {
+            self.pool.age();
+            self.pool_ages_at = now + pool::AGE_NS;
+        }
         if self.waker.take() {
             events.push(Event::Woken);
         }
@@ -222,11 +230,7 @@ impl Reactor {
         }
     }
 
-    fn fire_timers(&mut self, events: &mut Vec<Event>) {
-        if self.timers.is_empty() {
-            return;
-        }
-        let now = clock::now();
+    fn fire_timers(&mut self, now: u64, events: &mut Vec<Event>) {
         while let Some(key) = self.timers.pop_due(now) {
             match key {
                 TimerKey::User(token) => events.push(Event::Timer { token }),
