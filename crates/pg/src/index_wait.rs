@@ -93,7 +93,9 @@ impl Pg {
     pub(crate) fn drop_loads(&mut self, ctx: &mut Ctx<'_>) {
         self.count_pushed();
         let mut loads = self.copies.on_new_interval();
-        for pending in self.pending.values_mut() {
+        // What is to become durable before this copy speaks of itself still has to.
+        let ended = self.pending.values_mut().filter(|pending| !matches!(pending, Pending::Flushed));
+        for pending in ended {
             match std::mem::replace(pending, Pending::Nothing) {
                 Pending::PushRead(push) => loads.extend(push.loads),
                 Pending::CopyRead { asked, .. } => loads.extend(asked.loads),
@@ -101,6 +103,7 @@ impl Pg {
                 | Pending::ReplicaCommit { .. }
                 | Pending::ReplicaActivated { .. }
                 | Pending::Activated
+                | Pending::Flushed
                 | Pending::Pushed { .. }
                 | Pending::Gathered(_)
                 | Pending::IndexWait(_)

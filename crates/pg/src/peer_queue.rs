@@ -1,5 +1,5 @@
 //! Messages of other copies, which are handled in their order: one waits until what it needs of the index is at hand,
-//! and holds up those behind it.
+//! and holds up those behind it. All wait until this copy may answer ([`Pg::may_answer`]).
 
 use std::collections::VecDeque;
 
@@ -39,7 +39,8 @@ impl Pg {
     }
 
     pub(crate) fn run_peers(&mut self, ctx: &mut Ctx<'_>) {
-        while !self.is_waiting(IndexWait::Peer)
+        while self.may_answer()
+            && !self.is_waiting(IndexWait::Peer)
             && let Some((from, message)) = self.peer_queue.0.pop_front()
         {
             // What the PG tells itself needs no check.

@@ -6,6 +6,7 @@
 //! Which OSDs act while members are filled is decided in `acting.rs`.
 
 mod activate;
+mod flush;
 
 use std::collections::BTreeSet;
 
@@ -79,7 +80,7 @@ impl Pg {
         change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
         change.into_txn(&mut txn);
-        self.submit(Pending::Nothing, txn, ctx);
+        self.submit_interval(txn, ctx);
         self.start_interval(ctx);
     }
 
@@ -162,9 +163,9 @@ impl Pg {
         ctx.effects.push(Effect::StatsChanged);
     }
 
-    /// Tells the primary, which is another OSD, of this copy.
+    /// Tells the primary, which is another OSD, of this copy, as soon as that may be told.
     fn tell_primary(&self, ctx: &mut Ctx<'_>) {
-        if !self.is_primary() && self.members.primary.is_some() {
+        if self.is_flushed() && !self.is_primary() && self.members.primary.is_some() {
             let notify = self.notify(ctx);
             ctx.effects.push(Effect::SendOsd(self.members.primary, notify.into()));
         }

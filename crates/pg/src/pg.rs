@@ -58,7 +58,7 @@ pub(crate) enum Phase {
     },
     /// Primary: others are to act, as the map will say.
     WaitActing,
-    /// Primary: the map has to say that we live in this interval.
+    /// Primary: the map has to say that we live in this interval, and our log has to be durable.
     WaitUpThru,
     /// Primary: replicas take over the log.
     Activating {
@@ -82,6 +82,8 @@ pub(crate) enum Pending {
     ReplicaActivated { primary: OsdId },
     /// Primary: the activation is recorded.
     Activated,
+    /// All that this copy was before an interval began is durable.
+    Flushed,
     /// A pushed object is here.
     Pushed { from: OsdId, object: HObject },
     /// A part of a pushed object is here.
@@ -131,6 +133,8 @@ pub struct Pg {
     pub(crate) versions: Versions,
     pub(crate) scrubs: Scrubs,
     pub(crate) pending: Window<Pending>,
+    /// How many of them are [`Pending::Flushed`].
+    pub(crate) flushes: usize,
     pub(crate) stats: PgStats,
     pub(crate) history: StateHistory,
     pub(crate) trimming: Option<Trimming>,
@@ -174,6 +178,7 @@ impl Pg {
             versions: Versions::default(),
             scrubs: Scrubs::default(),
             pending: Window::default(),
+            flushes: 0,
             stats: PgStats::default(),
             history: StateHistory::default(),
             trimming: None,
@@ -348,6 +353,7 @@ impl Pg {
             }
             Pending::ReplicaActivated { primary } => self.reply_activated(primary, ctx),
             Pending::Activated => self.on_activation_durable(ctx),
+            Pending::Flushed => self.on_flushed(ctx),
             Pending::Pushed { from, object } => self.on_push_durable(from, object, ctx),
             Pending::Gathered(part) => self.on_part_durable(*part, ctx),
             Pending::PushRead(mut push) => {

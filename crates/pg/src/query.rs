@@ -80,6 +80,9 @@ impl Pg {
             }
             Phase::Down => state["comment"] = "not enough up instances of this PG to go active".into(),
             Phase::WaitActing => state["comment"] = "waiting for pg acting set to change".into(),
+            Phase::WaitUpThru if !self.is_flushed() => {
+                state["comment"] = "waiting for this osd's store to commit earlier changes".into();
+            }
             Phase::Idle | Phase::Replica | Phase::GetLog { .. } | Phase::WaitUpThru => {}
         }
         let peering = match &self.phase {
@@ -171,5 +174,15 @@ mod tests {
         let peering = ["Started/Primary/Peering/WaitUpThru", "Started/Primary/Peering", "Started"];
         assert_eq!(states(Phase::WaitUpThru), peering);
         assert_eq!(states(Phase::Active), ["Started/Primary/Active", "Started"]);
+    }
+
+    #[test]
+    fn a_primary_says_that_it_waits_for_its_store() {
+        let mut world = World::active();
+        world.pg.phase = Phase::WaitUpThru;
+        for (flushes, is_told) in [(1, true), (0, false)] {
+            world.pg.flushes = flushes;
+            assert_eq!(world.pg.recovery_json(&world.map)[0]["comment"].is_string(), is_told);
+        }
     }
 }

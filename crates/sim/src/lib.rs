@@ -23,8 +23,8 @@
 //! [`hostile`] has what any peer may send, for tests and for fuzzing.
 //!
 //! [`World::given_up`] is about what an operator gives up when devices are gone beyond redundancy,
-//! [`World::hung_device`] about a device that falls silent for good. [`Canary`] and [`Remnant`] are faults that are
-//! made on purpose, to be found.
+//! [`World::hung_device`] about a device that falls silent for good, [`World::held_change`] about a change that a
+//! device does not take before a crash. [`Canary`] and [`Remnant`] are faults that are made on purpose, to be found.
 //!
 //! [`World::slow_link`] is a world with a slow link, [`World::steady`] one in which nothing fails, for counting what a
 //! request costs.
@@ -45,6 +45,7 @@ mod device_faults;
 mod faults;
 mod fenced;
 mod given_up;
+mod held_change;
 pub mod hostile;
 mod hung_device;
 mod listing;

@@ -16,6 +16,7 @@ use crate::{
 impl Pg {
     pub(crate) fn check_up_thru(&mut self, ctx: &mut Ctx<'_>) {
         if self.phase != Phase::WaitUpThru
+            || !self.is_flushed()
             || self.is_waiting(IndexWait::Activate)
             || ctx.map.up_thru(self.me) < self.info.since
             || !self.has_min_size()
