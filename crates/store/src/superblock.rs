@@ -42,6 +42,11 @@ pub(crate) struct Blob {
 }
 
 impl Blob {
+    /// Bytes that it takes on the device: whole blocks.
+    pub(crate) fn device_bytes(&self) -> u64 {
+        u64::from(self.bytes).next_multiple_of(BLOCK)
+    }
+
     /// True if it has as many blocks as its bytes need, and some.
     pub(crate) fn is_measured(&self) -> bool {
         let blocks = self.runs.iter().map(|run| run.count).fold(0, u64::saturating_add);

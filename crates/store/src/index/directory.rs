@@ -30,7 +30,7 @@ pub(crate) struct Directory {
     /// Those before it are not dirty.
     clean_upto: usize,
     page_count: usize,
-    /// Bytes of pages and tables.
+    /// Bytes that pages and tables take on the device.
     bytes: u64,
     /// Memory of entries as they are on the device, and how many pages have such.
     packed_bytes: u64,
@@ -90,7 +90,7 @@ impl Directory {
             absent_count: page_count - loaded_count,
             hints: Hints::default(),
         };
-        out.bytes = out.blobs().map(|blob| u64::from(blob.bytes)).sum();
+        out.bytes = out.blobs().map(Blob::device_bytes).sum();
         out
     }
 
@@ -334,7 +334,7 @@ impl Directory {
         pages.chain(self.nodes.iter().map(|node| &node.place.blob))
     }
 
-    /// Their bytes.
+    /// Bytes that they take on the device.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -374,7 +374,7 @@ impl Directory {
     /// A page that is in memory was given a new place. What held it before comes back, in `gone`.
     pub(crate) fn set_page(&mut self, first: &Key, place: Place, gone: &mut Vec<Place>) {
         let at = self.find_first(first).expect("what is rendered is a page's");
-        self.bytes += u64::from(place.blob.bytes);
+        self.bytes += place.blob.device_bytes();
         let old = std::mem::replace(&mut self.get_mut(at).place, place);
         self.retire(old, gone);
         self.mark_dirty(at.node);
@@ -411,7 +411,7 @@ impl Directory {
     }
 
     fn retire(&mut self, old: Place, gone: &mut Vec<Place>) {
-        self.bytes -= u64::from(old.blob.bytes);
+        self.bytes -= old.blob.device_bytes();
         if !old.blob.runs.is_empty() {
             gone.push(old);
         }
@@ -431,7 +431,7 @@ impl Directory {
     /// A table was given a place.
     pub(crate) fn set_table(&mut self, first: &Key, place: Place, gone: &mut Vec<Place>) {
         let At { node, .. } = self.find(first);
-        self.bytes += u64::from(place.blob.bytes);
+        self.bytes += place.blob.device_bytes();
         let old = std::mem::replace(&mut self.nodes[node].place, place);
         self.retire(old, gone);
     }

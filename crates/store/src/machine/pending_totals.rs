@@ -45,7 +45,7 @@ impl PendingTotals {
 
     /// Bytes that the last checkpoint holds.
     pub(super) fn held_bytes(&self) -> u64 {
-        self.blobs.iter().map(|blob| u64::from(blob.bytes).next_multiple_of(BLOCK)).sum()
+        self.blobs.iter().map(Blob::device_bytes).sum()
     }
 
     /// True if so many bytes suffice for it in the next two checkpoints: the second writes it while that of the first

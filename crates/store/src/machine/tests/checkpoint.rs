@@ -38,6 +38,29 @@ fn the_room_for_a_checkpoint_counts_the_regions_in_the_root() {
     assert_eq!(store.index_need() - of_few, added * 28);
 }
 
+#[test]
+fn what_the_index_takes_is_whole_blocks_however_small_its_pages_are() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let config = Config { page_bytes_max: 512, ..config() };
+    let mut disk = formatted(DISK_BYTES, &config);
+    let taken = |store: &Store| {
+        let runs = store.index.directory.blobs().flat_map(|blob| &blob.runs);
+        (store.superblock.area.start + runs.map(|run| run.count).sum::<u64>()) * BLOCK
+    };
+    for round in 0..3 {
+        let mut store = disk.mount(config, &mut rng).unwrap();
+        assert_eq!(store.usage().meta_bytes, taken(&store), "as a mount finds it");
+        for number in 0..100 {
+            let mut txn = Transaction::new(coll(0));
+            let mutation = if round < 2 { Mutation::Touch } else { Mutation::Remove };
+            txn.push(&object(number * (round + 1)), mutation);
+            store.submit(Token(u64::from(number)), txn);
+        }
+        store.unmount_after(&mut disk, &mut rng);
+        assert_eq!(store.usage().meta_bytes, taken(&store));
+    }
+}
+
 /// Executes everything and shows what is written.
 fn settle_writes(store: &mut Store, disk: &mut VirtualDisk, rng: &mut StdRng, look: impl Fn(&Bytes)) {
     loop {
