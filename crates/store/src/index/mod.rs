@@ -38,7 +38,7 @@ pub(crate) use page::{
 };
 pub(crate) use paging::stays;
 
-use self::need::Need;
+use self::need::{Need, growth_factor};
 use crate::{onode::Onode, pool_usage::PoolUsages};
 
 /// A place in the key space: an object's own entry, followed by its omap entries.
@@ -145,6 +145,8 @@ pub(crate) struct Index {
     pub(crate) txn: u64,
     /// A page with more bytes than this is split.
     page_bytes_max: usize,
+    /// What growth takes on the device ([`need`]).
+    growth_factor: u64,
     /// Entries in memory by themselves, and bytes of what they hold.
     onode_count: u64,
     omap_count: u64,
@@ -177,6 +179,7 @@ impl Index {
             pools: PoolUsages::default(),
             txn: 0,
             page_bytes_max,
+            growth_factor: growth_factor(page_bytes_max),
             onode_count: 0,
             omap_count: 0,
             heap_bytes: 0,

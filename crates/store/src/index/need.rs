@@ -4,13 +4,22 @@ use std::collections::BTreeSet;
 
 use types::{CollId, HObject};
 
-use super::{Index, Key};
+use super::{Index, Key, render::part_bytes};
 use crate::device::BLOCK;
 
 /// Bytes of an entry on the device beside what it holds: mostly its name.
 const ENTRY_BYTES: i64 = 160;
 /// Bytes of a page in its table, and of a table in the root.
 const REFERENCE_BYTES: u64 = 160;
+/// What growth takes on the device is told in so many parts of the growth's own bytes.
+const GROWTH_PARTS: u64 = 64;
+
+/// How many of these parts entries take on the device for each byte by which they grow. A page that is split is cut in
+/// parts of half a page, at least, each of which takes the blocks of the largest one.
+pub(super) fn growth_factor(page_bytes_max: usize) -> u64 {
+    let part_bytes = (part_bytes(page_bytes_max) as u64).next_multiple_of(BLOCK);
+    (part_bytes * GROWTH_PARTS).div_ceil(page_bytes_max as u64 / 2)
+}
 
 /// What dirty pages take.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,12 +39,6 @@ impl Need {
         self.grown_bytes += count * ENTRY_BYTES;
     }
 
-    fn bytes(self) -> u64 {
-        // A page that is split is cut in parts of three quarters, at least.
-        let grown = u64::try_from(self.grown_bytes).unwrap_or(0);
-        self.page_bytes + grown + grown / 3
-    }
-
     pub(super) fn add(&mut self, other: Need) {
         self.page_bytes += other.page_bytes;
         self.grown_bytes += other.grown_bytes;
@@ -43,16 +46,24 @@ impl Need {
 }
 
 impl Index {
+    /// Bytes that entries take on the device for so many by which they grow.
+    pub(crate) fn grown_need(&self, bytes: u64) -> u64 {
+        bytes * self.growth_factor / GROWTH_PARTS
+    }
+
+    fn bytes_of(&self, need: Need) -> u64 {
+        need.page_bytes + self.grown_need(u64::try_from(need.grown_bytes).unwrap_or(0))
+    }
+
     /// The page is dirty from now on.
     pub(super) fn need_page(&mut self, first: &Key) {
         self.need.page_bytes += self.page_need(first);
     }
 
     fn page_need(&self, first: &Key) -> u64 {
-        let bytes = self.directory.page_at(first).place.blob.bytes;
+        let bytes = self.directory.page_at(first).place.blob.device_bytes();
         // One that has no place yet has its part of another one's entries.
-        let bytes = if bytes == 0 { self.page_bytes_max as u64 } else { u64::from(bytes) };
-        bytes.next_multiple_of(BLOCK)
+        if bytes == 0 { (self.page_bytes_max as u64).next_multiple_of(BLOCK) } else { bytes }
     }
 
     /// What those pages of these keys that are not dirty take, with their tables. Fastest where keys of one page follow
@@ -93,14 +104,14 @@ impl Index {
 
     /// Bytes that a checkpoint begun now takes for pages, tables and the root, about; 0 if no page has changed.
     pub(crate) fn dirty_need(&self) -> u64 {
-        if self.dirty.is_empty() { 0 } else { self.need.bytes() + self.tables_need(self.dirty.len()) }
+        if self.dirty.is_empty() { 0 } else { self.bytes_of(self.need) + self.tables_need(self.dirty.len()) }
     }
 
     /// More than both of these together, told without a division: they may be asked for with every change.
     pub(crate) fn need_at_most(&self) -> u64 {
         let (pages, tables) = (self.directory.page_count() as u64, self.directory.table_count() as u64);
         let of_tables = (pages + 2 * tables) * REFERENCE_BYTES + (tables + 1) * BLOCK;
-        self.need.bytes() + self.frozen_need.bytes() + 2 * of_tables
+        self.bytes_of(self.need) + self.bytes_of(self.frozen_need) + 2 * of_tables
     }
 
     /// Bytes that the checkpoint being made has still to place for the index, about, tables and root included.
@@ -109,7 +120,7 @@ impl Index {
             return 0;
         }
         let (count, left) = (self.frozen_count as u64, (self.frozen.len() + self.rendered.len()) as u64);
-        self.frozen_need.bytes() / count * left.min(count) + self.tables_need(self.frozen_count)
+        self.bytes_of(self.frozen_need) / count * left.min(count) + self.tables_need(self.frozen_count)
     }
 
     /// What the tables of so many pages, which may all be in different tables, and the root take.

@@ -15,7 +15,7 @@ use super::{
 const RENDER_PAGES_MAX: usize = 4;
 
 /// Bytes of the parts, at most, that a page is split into: whole blocks, with room to grow.
-fn part_bytes(page_bytes_max: usize) -> usize {
+pub(super) fn part_bytes(page_bytes_max: usize) -> usize {
     page_bytes_max / 4 * 3 - 64
 }
 

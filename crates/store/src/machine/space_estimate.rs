@@ -16,7 +16,8 @@ use crate::{
 const ENTRY_BYTES: u64 = 160;
 const DATA_PART: u64 = 128;
 
-/// What a transaction takes of the device at most, about. What the OSD keeps for itself does not count.
+/// What a transaction takes of the device at most, about. What the OSD keeps for itself does not count: by itself it
+/// never waits, and a merge that writes a whole log anew must not wait for what it gives back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SpaceEstimate {
     /// Whole blocks of large writes, in bytes: they take new space, or are pending where there is none.
@@ -44,6 +45,10 @@ impl SpaceEstimate {
 #[derive(Debug, Default)]
 struct Sums {
     growth: SpaceEstimate,
+    /// Bytes by which entries grow.
+    grown_bytes: u64,
+    /// What pages take that are written again elsewhere.
+    page_bytes: u64,
     /// Keys whose pages it changes.
     key_count: u64,
 }
@@ -86,11 +91,11 @@ impl Store {
                 // Entries that move leave pages with nothing, and fill others.
                 TxnOp::Split(split) => {
                     let (from, to) = (Key::of(txn.coll, &split.from), Key::of(txn.coll, &split.to));
-                    sums.growth.index_bytes += self.index.bytes_between(&from, &to, pages_max());
+                    sums.page_bytes += self.index.bytes_between(&from, &to, pages_max());
                 }
                 TxnOp::Merge(merge) => {
                     let (from, to) = (Key::of(merge.source, &merge.from), Key::of(merge.source, &merge.to));
-                    sums.growth.index_bytes += self.index.bytes_between(&from, &to, pages_max());
+                    sums.page_bytes += self.index.bytes_between(&from, &to, pages_max());
                 }
                 TxnOp::Object(object, mutation) if !is_resident(object) => {
                     self.add_mutation(&mut sums, txn.coll, object, mutation);
@@ -98,15 +103,16 @@ impl Store {
                 TxnOp::Object(..) => {}
             }
         }
-        // A page that is split is cut in parts of three quarters, at least.
-        sums.growth.index_bytes += sums.growth.index_bytes / 3;
+        // Pages that are cut anew are three quarters full, about.
+        let of_pages = sums.page_bytes + sums.page_bytes / 3;
+        sums.growth.index_bytes = self.index.grown_need(sums.grown_bytes) + of_pages;
         sums
     }
 
     fn add_mutation(&self, sums: &mut Sums, coll: CollId, object: &HObject, mutation: &Mutation) {
         let growth = &mut sums.growth;
         sums.key_count += 1;
-        growth.index_bytes += ENTRY_BYTES;
+        sums.grown_bytes += ENTRY_BYTES;
         match mutation {
             Mutation::Write { offset, data } => {
                 let len = data.len() as u64;
@@ -114,7 +120,7 @@ impl Store {
                     if len > self.config.small_write_bytes_max { whole_bytes(*offset, len) } else { 0 };
                 growth.direct_bytes += whole;
                 growth.pending_bytes += len - whole + 2 * piece_bytes(object);
-                growth.index_bytes += len / DATA_PART;
+                sums.grown_bytes += len / DATA_PART;
             }
             Mutation::Zero { offset, len } => {
                 growth.pending_bytes += len - whole_bytes(*offset, *len) + 2 * piece_bytes(object);
@@ -122,16 +128,14 @@ impl Store {
             Mutation::Truncate { size } => {
                 growth.pending_bytes += size.next_multiple_of(BLOCK) - size + piece_bytes(object);
             }
-            Mutation::SetXattrs(pairs) => {
-                growth.index_bytes += bytes_of(pairs);
-            }
+            Mutation::SetXattrs(pairs) => sums.grown_bytes += bytes_of(pairs),
             Mutation::OmapSet(pairs) => {
                 sums.key_count += pairs.len() as u64;
-                growth.index_bytes += pairs.len() as u64 * ENTRY_BYTES + bytes_of(pairs);
+                sums.grown_bytes += pairs.len() as u64 * ENTRY_BYTES + bytes_of(pairs);
             }
-            Mutation::OmapSetHeader(header) => growth.index_bytes += header.len() as u64,
+            Mutation::OmapSetHeader(header) => sums.grown_bytes += header.len() as u64,
             Mutation::OmapRemove(keys) => sums.key_count += keys.len() as u64,
-            Mutation::CloneFrom { source } => self.add_clone(growth, coll, source, object),
+            Mutation::CloneFrom { source } => self.add_clone(sums, coll, source, object),
             Mutation::Touch
             | Mutation::Remove
             | Mutation::RemoveXattr(_)
@@ -142,15 +146,16 @@ impl Store {
     }
 
     /// What is pending of the source is so of the copy, and its entries are written again.
-    fn add_clone(&self, growth: &mut SpaceEstimate, coll: CollId, source: &HObject, object: &HObject) {
+    fn add_clone(&self, sums: &mut Sums, coll: CollId, source: &HObject, object: &HObject) {
         if let Some(onode) = self.index.get(coll, source) {
             let amount = onode.pending.amount();
-            growth.pending_bytes += amount.bytes + amount.pieces * piece_bytes(object);
-            growth.index_bytes += onode.heap_bytes();
+            sums.growth.pending_bytes += amount.bytes + amount.pieces * piece_bytes(object);
+            sums.grown_bytes += onode.heap_bytes();
         }
         let omap = self.index.omap(coll, source).into_iter().flat_map(|omap| omap.iter());
         let in_memory: u64 = omap.map(|(key, value)| ENTRY_BYTES + (key.len() + value.len()) as u64).sum();
-        growth.index_bytes += in_memory + self.index.bytes_of_object(coll, source);
+        sums.grown_bytes += in_memory;
+        sums.page_bytes += self.index.bytes_of_object(coll, source);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::DeviceCommand;
 use crate::machine::{Background, moves::mark};
 
 const BYTES: u64 = 16 << 20;
@@ -272,6 +273,46 @@ fn the_names_of_small_pieces_are_counted() {
     filler.settle(&mut store, &mut disk, &mut rng);
     let written = store.pending.held_bytes();
     assert!(written > 300_000 && (written..written * 3 / 2).contains(&counted), "{written} of {counted}");
+}
+
+/// Objects with an xattr each.
+fn put_names(numbers: std::ops::Range<u32>) -> Transaction {
+    let mut txn = Transaction::new(coll(0));
+    for number in numbers {
+        let name = [(Bytes::from("name"), Bytes::from(vec![number as u8; 40]))].into();
+        txn.push(&object(number), Mutation::SetXattrs(name));
+    }
+    txn
+}
+
+#[test]
+fn what_grows_in_the_index_is_counted_in_the_blocks_that_its_pages_take() {
+    for page_bytes_max in [512, 1 << 10, 4 << 10, 16 << 10] {
+        let mut rng = StdRng::seed_from_u64(36);
+        let config = Config { page_bytes_max, ..small_journal() };
+        let mut disk = formatted(BYTES, &config);
+        let mut store = disk.mount(config, &mut rng).unwrap();
+        store.submit_now(Token(1), put_names(0..150));
+        let of_txn = store.growth_of(&put_names(150..300)).index_bytes;
+        store.submit_now(Token(2), put_names(150..300));
+        let counted = store.index_need();
+        store.start_checkpoint();
+        let mut written = 0;
+        loop {
+            let commands = store.take_commands();
+            for command in &commands {
+                let DeviceCommand::Write { offset, data, .. } = command else { continue };
+                let is_inside = *offset >= store.superblock.area.start * BLOCK;
+                written += if is_inside { data.len() as u64 } else { 0 };
+            }
+            disk.submit(commands);
+            let Some((token, result)) = disk.step(&mut rng) else { break };
+            store.device_done(token, result);
+        }
+        // Half of it came by one transaction.
+        assert!((written..4 * written).contains(&counted), "{page_bytes_max}: {written} of {counted}");
+        assert!((written / 2..2 * written).contains(&of_txn), "{page_bytes_max}: {written}, {of_txn}");
+    }
 }
 
 #[test]
