@@ -66,6 +66,11 @@ impl Index {
         (self.frozen.len(), self.frozen_count)
     }
 
+    /// How many pages have changed since the last checkpoint began.
+    pub(crate) fn dirty_count(&self) -> usize {
+        self.dirty.len()
+    }
+
     /// Memory of the bytes of a page, on average.
     fn page_memory(&self) -> u64 {
         self.directory.packed_bytes() / (self.directory.packed_count() as u64).max(1)

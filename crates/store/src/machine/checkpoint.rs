@@ -411,11 +411,11 @@ impl Store {
             return;
         };
         self.index.thaw();
-        self.has_no_room = true;
         self.space.keep_mount_reserve(false);
         let runs = checkpoint.pending_blobs.into_iter().flat_map(|blob| blob.runs);
         runs.for_each(|run| self.space.free(run));
         self.space.thaw();
+        self.note_no_room();
         // Nothing more can be made durable in order: the records hold what is committed.
         let is_stuck = self.is_journal_full || self.waiting.has_held();
         if self.unmount == Unmount::Flushed || self.unmount == Unmount::Wanted && is_stuck {
@@ -439,7 +439,7 @@ impl Store {
         self.superblock = checkpoint.superblock.clone();
         self.pending.blobs = std::mem::take(&mut checkpoint.pending_blobs);
         self.index.checkpointed();
-        self.has_no_room = false;
+        self.no_room = None;
         self.space.keep_mount_reserve(true);
         self.ring.trim(self.superblock.journal_position);
         self.is_journal_full = false;

@@ -123,7 +123,7 @@ impl Store {
     pub(super) fn is_short_for_removals(&self) -> bool {
         let index_need = self.index_need();
         let has_room = || self.leaves_room(self.free_bytes(), index_need, 0);
-        !self.is_opening && !self.has_no_room && index_need > 0 && !has_room()
+        !self.is_opening && !self.has_no_room() && index_need > 0 && !has_room()
     }
 
     /// True if a checkpoint behind the next step of a move that has begun might find no room.
@@ -152,7 +152,7 @@ impl Store {
         }
         let dirty_need = self.index.dirty_need();
         let fresh_pending = self.pending.fresh_bytes();
-        if self.has_no_room || dirty_need + fresh_pending == 0 {
+        if self.has_no_room() || dirty_need + fresh_pending == 0 {
             return false;
         }
         let (free, floor) = (self.free(), self.growth_floor());

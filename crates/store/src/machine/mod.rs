@@ -19,6 +19,7 @@ mod missing_pages;
 mod mount;
 mod mount_error;
 mod moves;
+mod no_room;
 mod outstanding;
 mod pages;
 mod pending_totals;
@@ -51,6 +52,7 @@ use self::{
     deferred::Waiting,
     discard::Discards,
     flusher::Flushing,
+    no_room::NoRoom,
     outstanding::Outstanding,
     pages::PageLoads,
     pending_totals::PendingTotals,
@@ -150,8 +152,8 @@ pub struct Store {
     /// Device blocks that a caller's token keeps in the cache.
     pins: BTreeMap<Token, Vec<Run>>,
     discards: Discards,
-    /// True if the last checkpoint found no room.
-    has_no_room: bool,
+    /// Set if the last checkpoint found no room.
+    no_room: Option<NoRoom>,
     unmount: Unmount,
     fault: Option<DeviceError>,
     replayed: Replayed,
@@ -199,7 +201,7 @@ impl Store {
             is_opening: true,
             pins: BTreeMap::new(),
             discards: Discards::default(),
-            has_no_room: false,
+            no_room: None,
             unmount: Unmount::No,
             fault: None,
             replayed: Replayed::default(),
@@ -468,11 +470,12 @@ impl Store {
     }
 
     fn wants_checkpoint(&self) -> bool {
-        self.is_journal_full
+        let is_wanted = self.is_journal_full
             || self.ring.used_count() * 2 > self.ring.block_count()
             || self.space.wants_checkpoint()
             || self.wants_room()
-            || self.wants_clean_pages()
+            || self.wants_clean_pages();
+        is_wanted && self.may_find_room()
     }
 }
 

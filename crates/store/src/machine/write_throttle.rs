@@ -50,7 +50,7 @@ impl Store {
 
     /// True if a checkpoint is wanted for the memory of changed pages.
     pub(super) fn wants_clean_pages(&self) -> bool {
-        if self.config.index_bytes_max == u64::MAX || self.has_no_room {
+        if self.config.index_bytes_max == u64::MAX || self.has_no_room() {
             return false;
         }
         self.index.dirty_memory() > self.changed_bytes_free()
@@ -77,7 +77,7 @@ impl Store {
 
     /// True if further changes have to wait. Not where checkpoints find no room, as only removals make some.
     pub(super) fn is_pressed(&self) -> bool {
-        !self.has_no_room
+        !self.has_no_room()
             && !self.is_opening
             && (self.is_full_of_pending() || self.is_full_of_changes() || self.is_ahead())
     }

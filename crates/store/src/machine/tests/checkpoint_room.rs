@@ -105,7 +105,7 @@ impl Filler {
             disk.submit(store.take_commands());
             let Some((token, result)) = disk.step(rng) else { break };
             store.device_done(token, result);
-            assert!(!store.has_no_room, "{}: a checkpoint found no room", self.name);
+            assert!(!store.has_no_room(), "{}: a checkpoint found no room", self.name);
         }
         self.note(store.take_completions());
     }

@@ -194,7 +194,7 @@ fn a_roomy_index_device_is_no_room_for_data() {
         settle(&mut store, &mut disk, &mut rng);
         assert!(store.pending.bytes < 4 * config().pending_bytes_max, "{number}: {}", store.pending.bytes);
     }
-    assert!(store.waiting.has_held() && !store.has_no_room);
+    assert!(store.waiting.has_held() && !store.has_no_room());
     store.check_invariants();
     disk.crash(&mut rng);
     let mut store = mount(&mut disk, &mut rng).unwrap();

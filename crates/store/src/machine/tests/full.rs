@@ -72,7 +72,7 @@ fn fill(
         }
         committed += store.take_completions().len();
         beyond += u32::from(store.is_at_an_end());
-        assert!(!store.has_no_room, "{name}: a checkpoint found no room");
+        assert!(!store.has_no_room(), "{name}: a checkpoint found no room");
         assert!(
             store.pending.bytes < 4 * config.pending_bytes_max,
             "{name}: {} pending",
@@ -85,7 +85,7 @@ fn fill(
         disk.crash(&mut rng);
     } else {
         committed += settle(&mut store, &mut disk, &mut rng).len();
-        assert!(store.waiting.has_held() && !store.has_no_room, "{name}");
+        assert!(store.waiting.has_held() && !store.has_no_room(), "{name}");
         store.check_invariants();
         store.unmount_after(&mut disk, &mut rng);
         assert_eq!(store.superblock.is_clean, 1, "{name}");

@@ -136,7 +136,7 @@ fn without_room(objects: u32, left: u64, rng: &mut StdRng) -> (Store, VirtualDis
     store.space.free(Run { start: store.superblock.area.end() - left, count: left });
     store.start_checkpoint();
     settle(&mut store, &mut disk, rng);
-    assert!(store.has_no_room);
+    assert!(store.has_no_room());
     (store, disk)
 }
 
@@ -181,6 +181,40 @@ fn a_store_ends_though_it_has_no_room_to_commit_all() {
 }
 
 #[test]
+fn a_checkpoint_without_room_is_tried_again_when_something_has_changed() {
+    let mut rng = StdRng::seed_from_u64(28);
+    let (mut store, mut disk) = without_room(100, 0, &mut rng);
+    let mut number = 0;
+    while !store.is_journal_full {
+        store.submit(Token(u64::from(number)), put_own(number));
+        store.kick();
+        settle(&mut store, &mut disk, &mut rng);
+        assert!(!store.wants_checkpoint(), "{number}: it was tried just now");
+        number += 1;
+        assert!(number < 10_000, "the journal is small");
+    }
+    assert!(store.has_no_room() && !store.wants_checkpoint());
+    store.submit_now(Token(u64::from(number)), put_own(number));
+    assert!(store.wants_checkpoint(), "there is more to commit");
+    store.is_stirred = true;
+    store.kick();
+    assert!(!store.wants_checkpoint());
+    // Too little.
+    let start = store.superblock.area.start;
+    store.space.free(Run { start, count: 1 });
+    assert!(store.wants_checkpoint(), "there is more room");
+    store.is_stirred = true;
+    store.kick();
+    settle(&mut store, &mut disk, &mut rng);
+    assert!(store.has_no_room() && !store.wants_checkpoint());
+    store.space.free(Run { start: start + 1, count: 400 });
+    store.is_stirred = true;
+    store.kick();
+    settle(&mut store, &mut disk, &mut rng);
+    assert!(!store.has_no_room() && store.uncommitted_count() == 0);
+}
+
+#[test]
 fn after_a_checkpoint_without_room_the_next_one_may_take_what_is_a_mounts() {
     let mut rng = StdRng::seed_from_u64(25);
     // Enough for a page, and what leads to it, but not above the reserve.
@@ -188,7 +222,7 @@ fn after_a_checkpoint_without_room_the_next_one_may_take_what_is_a_mounts() {
     assert!(store.space.mount_reserve() >= 7);
     store.start_checkpoint();
     settle(&mut store, &mut disk, &mut rng);
-    assert!(!store.has_no_room);
+    assert!(!store.has_no_room());
 }
 
 #[test]
