@@ -39,9 +39,9 @@ impl Need {
         self.grown_bytes += count * ENTRY_BYTES;
     }
 
-    pub(super) fn add(&mut self, other: Need) {
-        self.page_bytes += other.page_bytes;
-        self.grown_bytes += other.grown_bytes;
+    /// About by how much `part` of the `whole` pages have grown.
+    fn grown_share(self, part: u64, whole: u64) -> i64 {
+        self.grown_bytes / whole.max(1) as i64 * part as i64
     }
 }
 
@@ -58,6 +58,16 @@ impl Index {
     /// The page is dirty from now on.
     pub(super) fn need_page(&mut self, first: &Key) {
         self.need.page_bytes += self.page_need(first);
+    }
+
+    /// A checkpoint comes to nothing, of whose pages `left` are not placed and dirty again: they are needed with all
+    /// that are dirty, each once, and those placed are not.
+    pub(super) fn need_again(&mut self, left: u64) {
+        let grown_bytes =
+            self.need.grown_bytes + self.frozen_need.grown_share(left, self.frozen_count as u64);
+        let page_bytes = self.dirty.iter().map(|first| self.page_need(first)).sum();
+        self.need = Need { page_bytes, grown_bytes };
+        self.frozen_need = Need::default();
     }
 
     fn page_need(&self, first: &Key) -> u64 {

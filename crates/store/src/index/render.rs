@@ -39,11 +39,13 @@ impl Index {
 
     /// The checkpoint comes to nothing: what is not placed is dirty again.
     pub(crate) fn thaw(&mut self) {
-        self.frozen_count = 0;
-        self.changed_bytes += std::mem::take(&mut self.frozen_bytes);
-        self.need.add(std::mem::take(&mut self.frozen_need));
+        let count = self.frozen_count as u64;
+        let left = ((self.frozen.len() + self.rendered.len()) as u64).min(count);
+        self.changed_bytes += std::mem::take(&mut self.frozen_bytes) / count.max(1) * left;
         self.dirty.append(&mut self.frozen);
         self.dirty.extend(self.rendered.drain(..).map(|image| image.first));
+        self.need_again(left);
+        self.frozen_count = 0;
     }
 
     /// The next page of the checkpoint, in no order. The caller gives it a place, or it back. With `packs`, pages

@@ -181,6 +181,23 @@ fn a_store_ends_though_it_has_no_room_to_commit_all() {
 }
 
 #[test]
+fn pages_that_checkpoints_without_room_have_placed_are_not_needed_again() {
+    let mut rng = StdRng::seed_from_u64(27);
+    let (mut store, mut disk) = without_room(100, 12, &mut rng);
+    let need = store.index.dirty_need();
+    for round in 0..10 {
+        for number in 0..100 {
+            store.submit_now(Token(u64::from(number)), put(number));
+        }
+        store.start_checkpoint();
+        settle(&mut store, &mut disk, &mut rng);
+        assert!(store.has_no_room());
+        let now = store.index.dirty_need();
+        assert!(now <= need * 3 / 2, "round {round}: {now} after {need}");
+    }
+}
+
+#[test]
 fn a_checkpoint_without_room_is_tried_again_when_something_has_changed() {
     let mut rng = StdRng::seed_from_u64(28);
     let (mut store, mut disk) = without_room(100, 0, &mut rng);
