@@ -59,6 +59,8 @@ pub(super) struct Checkpoint {
     /// Placed bytes that wait for their turn.
     writes: VecDeque<(Run, Bytes)>,
     writing_count: usize,
+    /// True if the superblock goes, or went, to the other copy's place, too.
+    is_in_both: bool,
     stage: Stage,
 }
 
@@ -128,6 +130,7 @@ impl Store {
             freed: BlockSet::default(),
             writes: VecDeque::new(),
             writing_count: 0,
+            is_in_both: false,
             stage: Stage::Pages,
         }));
         self.pump_checkpoint();
@@ -426,14 +429,27 @@ impl Store {
     pub(super) fn checkpoint_flushed(&mut self) {
         let Background::Checkpoint(checkpoint) = &mut self.background else { return };
         checkpoint.stage = Stage::Superblock;
-        let block = COPIES[(checkpoint.superblock.sequence % COPIES.len() as u64) as usize];
+        self.write_superblock(0);
+    }
+
+    /// Writes the checkpoint's superblock to the place of the older copy, or to the one after that.
+    fn write_superblock(&mut self, copy: u64) {
+        let Background::Checkpoint(checkpoint) = &self.background else { return };
+        let block = COPIES[((checkpoint.superblock.sequence + copy) % COPIES.len() as u64) as usize];
         let data = Bytes::from(AlignedBuf::from_slice(&checkpoint.superblock.to_block()));
         self.write_device(block, data, true, Purpose::CheckpointSuperblock);
     }
 
-    /// The superblock is durable: what it says is the truth.
+    /// The superblock is durable: what it says is the truth. Where nothing else tells of transactions that it commits,
+    /// the other copy has to do so before it does: a mount that cannot read this one goes by that one. So it is at a
+    /// clean end, which nothing follows.
     pub(super) fn checkpoint_done(&mut self) {
         let Background::Checkpoint(checkpoint) = &mut self.background else { return };
+        let superblock = &checkpoint.superblock;
+        let is_alone = superblock.last_txn > self.committed_txn || superblock.is_clean == 1;
+        if is_alone && !std::mem::replace(&mut checkpoint.is_in_both, true) {
+            return self.write_superblock(1);
+        }
         checkpoint.stage = Stage::Release;
         checkpoint.freed = self.space.changes.finish();
         self.superblock = checkpoint.superblock.clone();

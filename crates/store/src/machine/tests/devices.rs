@@ -212,8 +212,7 @@ fn a_superblock_that_cannot_be_read_once_counts() {
     for (failures, is_newest) in [(3, true), (4, false)] {
         let mut rng = StdRng::seed_from_u64(5);
         let mut disk = formatted(DISK_BYTES, &config());
-        let mut store = used(&mut disk, &mut rng);
-        store.unmount_after(&mut disk, &mut rng);
+        let store = used(&mut disk, &mut rng);
         let newest = store.superblock.sequence;
         let place = COPIES[(newest % COPIES.len() as u64) as usize] * BLOCK;
         let mut left = failures;

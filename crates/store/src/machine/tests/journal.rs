@@ -39,8 +39,8 @@ fn write_ring(store: &mut Store, disk: &mut VirtualDisk) -> Vec<DeviceCommand> {
     }
 }
 
-/// A store of which a checkpoint has committed a transaction that has no record, and with a record after it.
-fn checkpointed_over_a_full_ring(rng: &mut StdRng) -> (Store, VirtualDisk) {
+/// A store of which a checkpoint has committed a transaction that has no record; with the superblock before that.
+fn checkpointed_over_a_full_ring(rng: &mut StdRng) -> (Store, VirtualDisk, Superblock) {
     let mut disk = formatted(DISK_BYTES, &small_ring());
     let mut store = disk.mount(small_ring(), rng).unwrap();
     let mut held = Vec::new();
@@ -50,21 +50,53 @@ fn checkpointed_over_a_full_ring(rng: &mut StdRng) -> (Store, VirtualDisk) {
         held.extend(write_ring(&mut store, &mut disk));
     }
     assert!(store.is_journal_full && store.queue.len() == 1);
+    let older = store.superblock.clone();
     disk.submit(held);
     settle(&mut store, &mut disk, rng);
     assert_eq!((store.uncommitted_count(), store.superblock.last_txn), (0, 4));
-    // It fits behind the others: none of these is written over.
-    write(&mut store, 4, 4096);
-    settle(&mut store, &mut disk, rng);
-    assert_eq!((store.ring.used_count(), store.uncommitted_count()), (2, 0));
-    (store, disk)
+    (store, disk, older)
+}
+
+/// The offset of the copy that a superblock with this number goes to first.
+fn copy_of(sequence: u64) -> u64 {
+    COPIES[(sequence % COPIES.len() as u64) as usize] * BLOCK
+}
+
+#[test]
+fn what_a_checkpoint_commits_without_a_record_is_there_by_both_superblocks() {
+    let mut rng = StdRng::seed_from_u64(2);
+    let (store, disk, _) = checkpointed_over_a_full_ring(&mut rng);
+    for copy in 0..2 {
+        let mut damaged = disk.clone();
+        damaged.set_unreadable(copy_of(store.superblock.sequence + copy));
+        let mut found = damaged.mount(small_ring(), &mut rng).unwrap();
+        for number in 0..4 {
+            let meta = ask(&mut found, &mut damaged, &mut rng, |s| s.meta(coll(0), &object(number)));
+            assert!(meta.unwrap().is_some(), "{number}, without copy {copy}");
+        }
+    }
+}
+
+#[test]
+fn a_clean_end_is_in_both_superblocks() {
+    let mut rng = StdRng::seed_from_u64(2);
+    let (mut store, mut disk, _) = checkpointed_over_a_full_ring(&mut rng);
+    store.unmount_after(&mut disk, &mut rng);
+    for place in COPIES {
+        let read = DeviceCommand::Read { token: Token(1), offset: place * BLOCK, len: BLOCK };
+        let block = disk.execute(read).1.unwrap().unwrap();
+        assert_eq!(Superblock::from_block(&block).as_ref(), Some(&store.superblock));
+    }
 }
 
 #[test]
 fn an_older_superblock_is_no_way_around_transactions_that_only_the_newer_one_has() {
     let mut rng = StdRng::seed_from_u64(1);
-    let (store, disk) = checkpointed_over_a_full_ring(&mut rng);
-    let newest = COPIES[(store.superblock.sequence % 2) as usize] * BLOCK;
+    let (mut store, mut disk, older) = checkpointed_over_a_full_ring(&mut rng);
+    // It fits behind the others: none of these is written over.
+    write(&mut store, 4, 4096);
+    settle(&mut store, &mut disk, &mut rng);
+    assert_eq!((store.ring.used_count(), store.uncommitted_count()), (2, 0));
     let mut sound = disk.clone();
     let mut found = sound.mount(small_ring(), &mut rng).unwrap();
     for number in 0..5 {
@@ -72,8 +104,12 @@ fn an_older_superblock_is_no_way_around_transactions_that_only_the_newer_one_has
             ask(&mut found, &mut sound, &mut rng, |s| s.meta(coll(0), &object(number))).unwrap().is_some()
         );
     }
+    // As the disk of a build that wrote the newest one to its own place alone.
     let mut damaged = disk;
-    damaged.flip_bit(newest + 100, 3);
+    let (offset, data) = (copy_of(older.sequence), codec::AlignedBuf::from_slice(&older.to_block()).into());
+    let write = DeviceCommand::Write { token: Token(1), offset, data, more: Vec::new(), durable: true };
+    damaged.execute(write).1.unwrap();
+    damaged.flip_bit(copy_of(store.superblock.sequence) + 100, 3);
     let offset = (store.superblock.journal.start + 51) * BLOCK;
     let problem = Problem::Unmountable(MountError::JournalGap { offset });
     assert_eq!(damaged.clone().fsck(small_ring(), &mut rng).problems, [problem]);
