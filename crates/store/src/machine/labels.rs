@@ -1,14 +1,15 @@
-//! Whether a store's devices are all there and its own.
+//! Whether a store's devices are all there and its own, as the labels on them say. A copy of a label that is none is
+//! written again.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use types::Token;
 
-use super::{Mount, MountError, mount::Step};
+use super::{Mount, MountError, Store, mount::Step, pages::READS_MAX};
 use crate::{
-    DeviceRole, Problem,
-    device::BLOCK,
+    DeviceError, DeviceRole, Problem,
+    device::{BLOCK, spot},
     space::Run,
     superblock::{COPIES, DeviceLabel, Superblock},
 };
@@ -16,19 +17,31 @@ use crate::{
 /// Those that have a label.
 const LABELLED: [DeviceRole; 2] = [DeviceRole::Journal, DeviceRole::Index];
 
+/// One of the two copies of a device's label.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LabelPlace {
+    role: DeviceRole,
+    /// Of all blocks of all devices.
+    block: u64,
+}
+
 impl Mount {
     pub(super) fn read_labels(&mut self, superblock: Superblock) -> Result<Step, MountError> {
         let mut reading = BTreeMap::new();
         for role in LABELLED.into_iter().filter(|role| superblock.has_device(*role)) {
             for block in COPIES {
-                let token = self.read(Run { start: role.base_block() + block, count: 1 });
-                reading.insert(token, role);
+                let place = LabelPlace { role, block: role.base_block() + block };
+                reading.insert(self.read_label(place), (place, 1));
             }
         }
         if reading.is_empty() {
             return self.devices_known(superblock);
         }
         Ok(Step::Labels { superblock: Box::new(superblock), reading, found: Vec::new() })
+    }
+
+    fn read_label(&mut self, place: LabelPlace) -> u64 {
+        self.read(Run { start: place.block, count: 1 })
     }
 
     /// The devices are as many as they were and not smaller.
@@ -54,29 +67,73 @@ impl Mount {
     pub(super) fn label_read(
         &mut self,
         superblock: Box<Superblock>,
-        mut reading: BTreeMap<u64, DeviceRole>,
-        mut found: Vec<(DeviceRole, Option<DeviceLabel>)>,
-        token: Token,
-        data: Option<Bytes>,
+        mut reading: BTreeMap<u64, (LabelPlace, u32)>,
+        mut found: Vec<(LabelPlace, Option<DeviceLabel>)>,
+        (token, result): (Token, Result<Option<Bytes>, DeviceError>),
     ) -> Result<Step, MountError> {
-        if let Some(role) = reading.remove(&token.0) {
-            let label = data.and_then(|data| DeviceLabel::from_block(&data));
-            if let (Some(findings), None) = (&mut self.findings, &label) {
-                findings.problems.push(Problem::Index { what: "label of a device", offset: role.base() });
+        if let Some((place, reads)) = reading.remove(&token.0) {
+            if let Err(error) = result
+                && reads < READS_MAX
+            {
+                let at = spot(place.block * BLOCK);
+                tracing::warn!(%error, at, reads, "a device's label cannot be read; it is read again");
+                reading.insert(self.read_label(place), (place, reads + 1));
+                return Ok(Step::Labels { superblock, reading, found });
             }
-            found.push((role, label));
+            let label = result.ok().flatten().and_then(|data| DeviceLabel::from_block(&data));
+            if let (Some(findings), None) = (&mut self.findings, &label) {
+                let offset = place.role.base();
+                findings.problems.push(Problem::Index { what: "label of a device", offset });
+            }
+            found.push((place, label));
         }
         if !reading.is_empty() {
             return Ok(Step::Labels { superblock, reading, found });
         }
         for role in LABELLED.into_iter().filter(|role| superblock.has_device(*role)) {
             let own = DeviceLabel::new(&superblock, role);
-            let labels = || found.iter().filter(|(other, _)| *other == role).filter_map(|(_, l)| l.as_ref());
-            if !labels().any(|label| *label == own) {
-                let owner = labels().next().map(|label| label.osd);
+            let copies = || found.iter().filter(|(place, _)| place.role == role);
+            let mut labels = copies().filter_map(|(_, label)| label.as_ref());
+            if !labels.clone().any(|label| *label == own) {
+                let owner = labels.next().map(|label| label.osd);
                 return Err(MountError::DeviceWrong { role, owner });
+            }
+            for (place, label) in copies().filter(|(_, label)| label.as_ref() != Some(&own)) {
+                let at = spot(place.block * BLOCK);
+                match label {
+                    // The device may have been given to two stores: what tells of that stays.
+                    Some(other) => {
+                        tracing::warn!(at, osd = other.osd, "a copy of a device's label is another store's");
+                    }
+                    None => {
+                        tracing::warn!(at, "a copy of a device's label is damaged");
+                        self.bad_labels.push(*place);
+                    }
+                }
             }
         }
         self.devices_known(*superblock)
+    }
+
+    /// Writes bad copies of labels again, when the store is known to be sound.
+    pub(super) fn relabel(&mut self, store: Box<Store>) -> Step {
+        let places = std::mem::take(&mut self.bad_labels);
+        for place in &places {
+            self.write(place.block, &DeviceLabel::new(&store.superblock, place.role).to_block());
+        }
+        if places.is_empty() { self.labelled(store) } else { Step::Relabel { store, left: places.len() } }
+    }
+
+    /// Without that copy the store is as it was, so a mount goes on.
+    pub(super) fn label_written(
+        &mut self,
+        store: Box<Store>,
+        left: usize,
+        result: Result<Option<Bytes>, DeviceError>,
+    ) -> Step {
+        if let Err(error) = result {
+            tracing::warn!(%error, "a copy of a device's label cannot be written");
+        }
+        if left > 1 { Step::Relabel { store, left: left - 1 } } else { self.labelled(store) }
     }
 }

@@ -4,18 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use codec::DecodeError;
+use codec::{AlignedBuf, DecodeError};
 use types::Token;
 
 use super::{
     MountError, Store,
     inspect::Findings,
     journal_salvage::RingRead,
+    labels::LabelPlace,
     pages::{READS_MAX, Waiter},
     replay::{Replay, finish_moves},
 };
 use crate::{
-    Config, DeviceCommand, DeviceError, DeviceRole, DeviceSizes, JournalKey, Problem,
+    Config, DeviceCommand, DeviceError, DeviceSizes, JournalKey, Problem,
     device::{BLOCK, spot},
     index::{Directory, Index, Key, PendingPage, PendingPiece, Place, Root, Table, blob_crc, stays},
     pool_usage::PoolUsages,
@@ -43,6 +44,8 @@ pub struct Mount {
     pub(super) new_key: JournalKey,
     /// True until both superblocks have that key.
     pub(super) is_key_given: bool,
+    /// Copies of labels that are none: to be written again.
+    pub(super) bad_labels: Vec<LabelPlace>,
     /// Set if the store is only to be looked at.
     pub(super) findings: Option<Box<Findings>>,
 }
@@ -59,9 +62,9 @@ pub(super) enum Step {
     /// Whether the other devices are the store's own: reads outstanding, and devices found to be.
     Labels {
         superblock: Box<Superblock>,
-        /// The role of the device that each token reads.
-        reading: BTreeMap<u64, DeviceRole>,
-        found: Vec<(DeviceRole, Option<DeviceLabel>)>,
+        /// The copies being read: by token, which one, and how often that was read.
+        reading: BTreeMap<u64, (LabelPlace, u32)>,
+        found: Vec<(LabelPlace, Option<DeviceLabel>)>,
     },
     Blobs(Box<Blobs>),
     /// Reading the pages to begin with, then what was pending.
@@ -79,6 +82,11 @@ pub(super) enum Step {
     /// Looking for records behind the last one: reads outstanding.
     Lookahead {
         replay: Box<Replay>,
+        left: usize,
+    },
+    /// Writing bad copies of labels again: writes outstanding.
+    Relabel {
+        store: Box<Store>,
         left: usize,
     },
     /// Making durable what the journal was found to hold.
@@ -147,6 +155,7 @@ impl Store {
             bad_blocks: BTreeSet::new(),
             new_key,
             is_key_given: false,
+            bad_labels: Vec::new(),
             findings: None,
         };
         let copies = COPIES.iter().enumerate();
@@ -190,7 +199,7 @@ impl Mount {
                 self.superblock_read(token, reading, (best, versions), result)
             }
             (Step::Labels { superblock, reading, found }, result) => {
-                self.label_read(superblock, reading, found, token, result.ok().flatten())
+                self.label_read(superblock, reading, found, (token, result))
             }
             (Step::Pages { mut store, wanted, pendings }, result) => {
                 store.device_done(token, result);
@@ -211,6 +220,7 @@ impl Mount {
                 Ok(None) => Ok(Step::Lookahead { replay, left }),
                 Err(error) => Err(error),
             },
+            (Step::Relabel { store, left }, result) => Ok(self.label_written(store, left, result)),
             (_, Err(error)) => Err(MountError::Device(error)),
             (Step::Flush(store), Ok(_)) => Ok(self.flushed(store)),
             (Step::Checkpoint(store), Ok(_)) => Ok(Step::Checkpoint(store)),
@@ -225,6 +235,15 @@ impl Mount {
         let (offset, len) = (run.start * BLOCK, run.count * BLOCK);
         self.commands.push(DeviceCommand::Read { token: Token(token), offset, len });
         token
+    }
+
+    /// Writes a block, at once durable.
+    pub(super) fn write(&mut self, block: u64, data: &[u8]) {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        let data = Bytes::from(AlignedBuf::from_slice(data));
+        let offset = block * BLOCK;
+        self.commands.push(DeviceCommand::Write { token, offset, data, more: Vec::new(), durable: true });
     }
 
     pub(super) fn flush(&mut self) {

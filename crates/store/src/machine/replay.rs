@@ -156,10 +156,15 @@ impl Mount {
         let written = if self.config.prepares_journal { replay.end.min(count) } else { count };
         store.ring = Ring::new(count, written);
         store.committed_txn = store.last_txn;
+        Ok(self.relabel(Box::new(store)))
+    }
+
+    /// The store is known to be sound, and its labels are written.
+    pub(super) fn labelled(&mut self, store: Box<Store>) -> Step {
         // Records of a process that was killed may be in the device's cache only. What they cover is written over from
         // here on, so a power cut must not take them back.
         self.flush();
-        Ok(Step::Flush(Box::new(store)))
+        Step::Flush(store)
     }
 
     /// What was replayed is durable: it goes to its places, and a checkpoint ends the mount.

@@ -1,5 +1,7 @@
 //! Devices that grow, are several, or are the wrong ones.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::{
     DeviceCommand, DeviceError, DeviceRole,
@@ -180,6 +182,54 @@ fn missing_swapped_and_foreign_devices_are_refused() {
         mount_error(&mut plain, &mut rng),
         "a device is given for the journal, and the store keeps its journal on the main device"
     );
+}
+
+#[test]
+fn a_label_that_cannot_be_read_once_is_read_again() {
+    let mut rng = StdRng::seed_from_u64(6);
+    let mut disk = formatted(BOTH, &config());
+    used(&mut disk, &mut rng).unmount_after(&mut disk, &mut rng);
+    for (failures, is_mounted) in [(3, true), (4, false)] {
+        let mut disk = disk.clone();
+        let mut left: BTreeMap<u64, u32> = LABELS.into_iter().map(|offset| (offset, failures)).collect();
+        let mut mount = Store::mount(disk.sizes(), config(), JOURNAL_KEY);
+        let result = loop {
+            if let Some(result) = mount.take() {
+                break result;
+            }
+            for command in mount.take_commands() {
+                let is_label = |offset: &u64| left.get(offset).is_some_and(|left| *left > 0);
+                let fails = matches!(&command, DeviceCommand::Read { offset, .. } if is_label(offset));
+                if let (true, DeviceCommand::Read { offset, .. }) = (fails, &command) {
+                    *left.entry(*offset).or_default() -= 1;
+                }
+                let (token, result) = disk.execute(command);
+                mount.device_done(token, if fails { Err(DeviceError::Io) } else { result });
+            }
+        };
+        assert_eq!(result.is_ok(), is_mounted, "{failures}");
+    }
+}
+
+/// Where labels and their copies are.
+const LABELS: [u64; 4] = [
+    DeviceRole::Journal.base() + COPIES[0] * BLOCK,
+    DeviceRole::Journal.base() + COPIES[1] * BLOCK,
+    DeviceRole::Index.base() + COPIES[0] * BLOCK,
+    DeviceRole::Index.base() + COPIES[1] * BLOCK,
+];
+
+#[test]
+fn a_mount_writes_a_bad_copy_of_a_label_again() {
+    let mut rng = StdRng::seed_from_u64(7);
+    let mut disk = formatted(BOTH, &config());
+    used(&mut disk, &mut rng).unmount_after(&mut disk, &mut rng);
+    disk.flip_bit(LABELS[0] + 40, 1);
+    disk.set_unreadable(LABELS[3]);
+    assert_eq!(disk.fsck(config(), &mut rng).problems.len(), 2);
+    mount(&mut disk, &mut rng).unwrap();
+    disk.crash(&mut rng);
+    assert_eq!(disk.fsck(config(), &mut rng).problems, []);
 }
 
 #[test]
