@@ -7,7 +7,8 @@
 use messages::{MOSDRepOp, MPgLog, MPgNotify, MPgPush, Message, pg_peer_target};
 use thiserror::Error;
 use types::{
-    CollId, EVersion, Epoch, HObject, LogEntry, Mutation, OsdId, PgInfo, SnapId, Transaction, TxnOp,
+    CollId, EVersion, Epoch, HObject, LogEntry, Missing, Mutation, OsdId, PgInfo, SnapId, Transaction,
+    TxnOp,
 };
 
 use crate::{Ctx, Effect, LEASE_AT_MOST, Pg, exec::OBJECT_BYTES_MAX, pg::Phase};
@@ -116,7 +117,16 @@ fn check_log(log: &MPgLog) -> Result<(), Nonsense> {
     check_info(&log.info, log.epoch)?;
     let last = log.entries.last().map_or(EVersion::ZERO, |entry| entry.version);
     let is_in_order = are_in_order(EVersion::ZERO, &log.entries);
-    holds(is_in_order && is_upto(last, log.info.last_update), Nonsense::Order)
+    holds(is_in_order && is_upto(last, log.info.last_update), Nonsense::Order)?;
+    let mut listed = log.objects.iter().flatten().map(|(_, version)| version);
+    let is_made = listed.all(|version| *version <= log.info.last_update);
+    holds(is_made && are_made(&log.missing, log.info.last_update), Nonsense::Unmade)
+}
+
+/// A copy lacks objects in versions that its log has had. No push would bring another one, and a primary that cannot
+/// bring what a member lacks holds its own copy for bad.
+fn are_made(missing: &Missing, last: EVersion) -> bool {
+    missing.values().all(|need| *need <= last)
 }
 
 /// What is pushed makes one object, out of nothing.
@@ -181,6 +191,13 @@ impl Pg {
                 None => holds(m.version == last, Nonsense::Unmade),
             },
             Message::MPgCommitted(m) if is_replica => holds(m.committed_to <= last, Nonsense::Unmade),
+            // Of these, what is found to be bad here comes to be missing.
+            Message::MPgBadCopy(m) if is_replica => holds(m.version <= last, Nonsense::Unmade),
+            Message::MPgPull(m) if is_replica => holds(m.version <= last, Nonsense::Unmade),
+            // It was activated by the log that this copy has.
+            Message::MPgActivated(m) if self.is_primary() => {
+                holds(are_made(&m.missing, last), Nonsense::Unmade)
+            }
             Message::MOSDRepOpReply(m) if self.is_primary() => holds(m.version <= last, Nonsense::Unmade),
             Message::MOSDRepScrubMap(m) => holds(self.scrubs.may_hear(from, m), Nonsense::OtherPlace),
             _ => Ok(()),

@@ -445,10 +445,10 @@ impl Pg {
             self.missing.remove(&object);
             change.missing(&object, None);
         }
+        let last = message.info.last_update;
         for (object, need) in missing {
             if need == EVersion::ZERO {
-                // In an object list, zero says that the sender cannot decode what it keeps with the object: what is
-                // here may be good.
+                self.take_over_unknown(object, last, &mut change, &mut txn);
                 continue;
             }
             let have = self.known_version(&object);
@@ -468,7 +468,7 @@ impl Pg {
             change.missing(&object, Some(need));
             self.missing.insert(object, need);
         }
-        self.info.last_update = message.info.last_update;
+        self.info.last_update = last;
         let seen =
             added.iter().map(|entry| entry.user_version).fold(message.info.last_user_version, u64::max);
         self.info.last_user_version = self.info.last_user_version.max(seen);
@@ -482,6 +482,26 @@ impl Pg {
         change.into_txn(&mut txn);
         self.submit(pending, txn, ctx);
         Ok(())
+    }
+
+    /// In an object list, version zero says that the sender cannot decode what it keeps with the object: what is here
+    /// may be good. But if this copy has or lacks the object in a version that came to nothing, as it is newer than
+    /// `last`, it is not known which version is needed.
+    fn take_over_unknown(
+        &mut self,
+        object: HObject,
+        last: EVersion,
+        change: &mut MetaChange,
+        txn: &mut Transaction,
+    ) {
+        let is_newer = self.known_version(&object) > last;
+        if is_newer {
+            txn.push(&object, Mutation::Remove);
+        }
+        if is_newer || self.missing.get(&object).is_some_and(|need| *need > last) {
+            change.missing(&object, Some(last));
+            self.missing.insert(object, last);
+        }
     }
 
     /// Compares with a list of all objects, and starts the log anew.

@@ -2,7 +2,7 @@
 
 mod damage;
 
-use messages::{MOSDRepOpReply, MPgActivated, MPgBadCopy, MPgCommitted, PriorLease};
+use messages::{MOSDRepOpReply, MPgActivated, MPgBadCopy, MPgCommitted, MPgPull, PriorLease};
 use types::{CollMerge, Missing, PgId, PgTotals, PoolId};
 
 use super::*;
@@ -208,8 +208,9 @@ fn a_log_out_of_order_or_of_other_objects_is_refused() {
     };
     let object = HObject { pool: PoolId(-2), ..world.object(1) };
     let version = world.version(1);
+    let (of_pg, unmade) = (world.object(1), world.version(6));
     type Spoil<'a> = &'a dyn Fn(&mut MPgLog);
-    let cases: [(Spoil<'_>, Nonsense); 9] = [
+    let cases: [(Spoil<'_>, Nonsense); 11] = [
         (&|log| log.entries.reverse(), Nonsense::Order),
         (&|log| log.entries[0].version.version = 0, Nonsense::Order),
         (&|log| log.entries[1].version.version = u64::MAX, Nonsense::Order),
@@ -219,6 +220,8 @@ fn a_log_out_of_order_or_of_other_objects_is_refused() {
         (&|log| log.entries[0].object = object.clone(), Nonsense::OtherPlace),
         (&|log| log.objects = Some(vec![(object.clone(), version)]), Nonsense::OtherPlace),
         (&|log| log.missing = Missing::from([(object.clone(), version)]), Nonsense::OtherPlace),
+        (&|log| log.objects = Some(vec![(of_pg.clone(), unmade)]), Nonsense::Unmade),
+        (&|log| log.missing = Missing::from([(of_pg.clone(), unmade)]), Nonsense::Unmade),
     ];
     for (spoil, expected) in cases {
         let spoilt = log(&world, spoil);
@@ -236,6 +239,33 @@ fn what_was_not_made_is_durable_nowhere() {
     is_refused(&mut world, MOSDRepOpReply { pgid, epoch, version }.into(), Nonsense::Unmade);
     let missing = Missing::from([(crate::meta::object(), version)]);
     is_refused(&mut world, MPgActivated { pgid, epoch, missing }.into(), Nonsense::OtherPlace);
+}
+
+/// What the primary has would be refused as too old, and then the primary would hold its own copy for bad.
+#[test]
+fn no_copy_lacks_what_was_not_made() {
+    let mut world = World::active();
+    world.act(|pg, ctx| pg.start_interval(ctx));
+    let (pgid, epoch, object) = (world.pg.pgid, world.map.epoch, world.object(1));
+    for peer in world.peers.clone() {
+        let told = notify(&world, |told| told.info.last_update = world.version(3));
+        world.say(peer, told);
+    }
+    let lacks = |version| {
+        let missing = Missing::from([(object.clone(), version)]);
+        Message::from(MPgActivated { pgid, epoch, missing })
+    };
+    let (peer, unmade) = (world.peers[0], world.version(4));
+    is_refused(&mut world, lacks(unmade), Nonsense::Unmade);
+    assert!(world.pg.is_activating(peer) && !world.pg.peer_missing.contains_key(&peer));
+    world.say(peer, lacks(world.version(3)));
+    assert_eq!((refused(&mut world), world.pg.is_activating(peer)), (vec![], false));
+
+    let mut world = World::replica();
+    let bad = MPgBadCopy { pgid, epoch, object: world.object(1), version: unmade };
+    is_refused(&mut world, bad.into(), Nonsense::Unmade);
+    let pull = MPgPull { pgid, epoch, object, version: unmade, ..MPgPull::default() };
+    is_refused(&mut world, pull.into(), Nonsense::Unmade);
 }
 
 /// Counts are believed, as nothing tells that they are wrong.

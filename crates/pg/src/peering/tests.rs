@@ -54,6 +54,19 @@ fn contents_that_came_to_nothing_are_not_kept() {
     assert_eq!((world.missing(), world.stored(3)), (vec![(world.object(3), 3)], 0));
 }
 
+/// The primary cannot decode what it keeps with the objects, and a change of one came to nothing that the replica has,
+/// and one of another that it lacks.
+#[test]
+fn what_is_newer_than_a_list_of_objects_is_not_good_where_the_list_names_no_version() {
+    let mut world = World::replica();
+    let change = world.entry(1, 4, 1);
+    world.activate(3, vec![change], 4, None);
+    let list = (1..=3).map(|at| (world.object(at), EVersion::ZERO)).collect();
+    world.activate(2, Vec::new(), 2, Some(list));
+    assert_eq!(world.missing(), [(world.object(1), 2), (world.object(3), 2)]);
+    assert_eq!([1, 2, 3].map(|at| world.stored(at)), [1, 2, 0]);
+}
+
 #[test]
 fn a_copy_knows_the_highest_version_that_users_saw_whatever_it_takes_over() {
     let mut world = World::replica();
