@@ -3,7 +3,7 @@
 //!
 //! Authority: `PastIntervals::PriorSet`, `PeeringState::Down` (16.2).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use types::{Epoch, OsdId, OsdMap, PgInterval};
@@ -16,18 +16,66 @@ use crate::{Pg, pg::Phase, unfound::is_given_up};
 /// not grow with every restart while the PG is not clean (`pi_compact_rep::add_interval`). That all OSDs of the later
 /// interval were removed from the map tells nothing of this one: see [`Pg::is_told`].
 pub(crate) fn forget_superseded(intervals: &mut Vec<PgInterval>) {
-    let mut kept: Vec<PgInterval> = Vec::with_capacity(intervals.len());
+    let (mut kept, mut later) = (Vec::with_capacity(intervals.len()), Later::default());
     for interval in intervals.drain(..).rev() {
-        let osds = |interval: &PgInterval| interval.acting.clone().into_iter().filter(|osd| osd.is_some());
-        let later = || kept.iter().filter(|later| later.last >= interval.last);
-        let is_told_by = |later: &PgInterval| osds(later).all(|osd| interval.acting.contains(&osd));
-        let is_named = |osd: OsdId| later().any(|later| later.acting.contains(&osd));
-        if !(later().any(is_told_by) && osds(&interval).all(is_named)) {
+        let osds: BTreeSet<OsdId> = interval.acting.iter().copied().filter(|osd| osd.is_some()).collect();
+        let osds: Vec<OsdId> = osds.into_iter().collect();
+        if !(later.names_all(&osds, interval.last) && later.has_part_of(&osds, interval.last)) {
+            later.add(&osds, interval.last);
             kept.push(interval);
         }
     }
     kept.reverse();
     *intervals = kept;
+}
+
+/// The OSDs of the later intervals, so that many are not compared with each other one by one. OSDs are given in their
+/// order.
+#[derive(Debug, Default)]
+struct Later {
+    /// When the last interval ended that an OSD was a member of.
+    by_osd: BTreeMap<OsdId, Epoch>,
+    /// A tree in which the members of an interval are a path: from each node, by the next member.
+    next: BTreeMap<(usize, OsdId), usize>,
+    /// By node: when the last interval ended that has just the members up to there.
+    ends: Vec<Option<Epoch>>,
+}
+
+impl Later {
+    fn add(&mut self, osds: &[OsdId], last: Epoch) {
+        if self.ends.is_empty() {
+            self.ends.push(None);
+        }
+        let mut node = 0;
+        for osd in osds {
+            let end = self.by_osd.entry(*osd).or_default();
+            *end = last.max(*end);
+            node = *self.next.entry((node, *osd)).or_insert(self.ends.len());
+            if node == self.ends.len() {
+                self.ends.push(None);
+            }
+        }
+        self.ends[node] = self.ends[node].max(Some(last));
+    }
+
+    /// True if each of these is a member of an interval that ended in epoch `last` or later.
+    fn names_all(&self, osds: &[OsdId], last: Epoch) -> bool {
+        osds.iter().all(|osd| self.by_osd.get(osd).is_some_and(|end| *end >= last))
+    }
+
+    /// True if an interval that ended in epoch `last` or later had no members but these.
+    fn has_part_of(&self, osds: &[OsdId], last: Epoch) -> bool {
+        // Nodes to look at, each with how many of the OSDs come before those that may follow it.
+        let mut open = vec![(0, 0)];
+        while let Some((node, before)) = open.pop() {
+            if self.ends.get(node).is_some_and(|end| *end >= Some(last)) {
+                return true;
+            }
+            let more = osds.iter().enumerate().skip(before);
+            open.extend(more.filter_map(|(at, osd)| Some((*self.next.get(&(node, *osd))?, at + 1))));
+        }
+        false
+    }
 }
 
 impl Pg {
@@ -58,35 +106,44 @@ impl Pg {
     }
 
     /// True when a member of the interval has told what it has, or was given up (`osd lost`) since the interval began.
-    /// Also true when no member exists any more, and no other OSD may have more: an operator who removed them all
-    /// (`osd purge`) gave them up for good, and there is none left to come back, or to be marked lost.
-    fn is_told(&self, interval: &PgInterval, map: &OsdMap) -> bool {
+    /// Also true when no member exists any more, and no other OSD may have more (`untold` is empty): an operator who
+    /// removed them all (`osd purge`) gave them up for good, and there is none left to come back, or to be marked lost.
+    fn is_told(&self, interval: &PgInterval, untold: &BTreeSet<OsdId>, map: &OsdMap) -> bool {
         let is_lost = |osd: OsdId| map.exists(osd) && map.info(osd).lost_at > interval.first;
         let mut members = interval.acting.iter().copied().filter(|osd| osd.is_some());
         members.clone().any(|osd| osd == self.me || self.is_probed(osd, map) || is_lost(osd))
-            || !members.any(|osd| map.exists(osd)) && self.untold_members(map).next().is_none()
+            || !members.any(|osd| map.exists(osd)) && untold.is_empty()
     }
 
     /// Members of the open intervals that have not told what they have and were not given up. An interval of which they
     /// were members, too, may have been forgotten for one whose members do not exist any more ([`forget_superseded`]).
     /// Then they alone have what was written in it.
-    fn untold_members(&self, map: &OsdMap) -> impl Iterator<Item = OsdId> {
+    fn untold_members(&self, map: &OsdMap) -> BTreeSet<OsdId> {
         let members = self.open_intervals(map).flat_map(|interval| interval.acting.iter().copied());
-        members.filter(move |osd| {
+        let is_untold = |osd: &OsdId| {
             osd.is_some() && *osd != self.me && !self.is_probed(*osd, map) && !is_given_up(*osd, map)
-        })
+        };
+        members.filter(is_untold).collect()
     }
 
-    /// OSDs that would make [`Pg::is_told`] true, if they came up or were given up.
-    fn wanted_for(&self, interval: &PgInterval, map: &OsdMap) -> BTreeSet<OsdId> {
-        let members = interval.acting.iter().copied().filter(|osd| map.exists(*osd));
-        let members: BTreeSet<OsdId> = members.collect();
-        if members.is_empty() { self.untold_members(map).collect() } else { members }
+    /// OSDs that would make [`Pg::is_past_told`] true, if they came up or were given up.
+    fn wanted(&self, map: &OsdMap) -> BTreeSet<OsdId> {
+        let untold = self.untold_members(map);
+        let mut wanted = BTreeSet::new();
+        for interval in self.open_intervals(map).filter(|interval| !self.is_told(interval, &untold, map)) {
+            let mut members = interval.acting.iter().copied().filter(|osd| map.exists(*osd)).peekable();
+            if members.peek().is_none() {
+                wanted.extend(&untold);
+            }
+            wanted.extend(members);
+        }
+        wanted
     }
 
     /// True when no writes can be lost by serving with what was told.
     pub(crate) fn is_past_told(&self, map: &OsdMap) -> bool {
-        self.open_intervals(map).all(|interval| self.is_told(interval, map))
+        let untold = self.untold_members(map);
+        self.open_intervals(map).all(|interval| self.is_told(interval, &untold, map))
     }
 
     /// Members of the open intervals that are down.
@@ -123,9 +180,7 @@ impl Pg {
             "peering_blocked_by": [],
         });
         if self.phase == Phase::Down {
-            let untold = self.open_intervals(map).filter(|interval| !self.is_told(interval, map));
-            let wanted: BTreeSet<OsdId> =
-                untold.flat_map(|interval| self.wanted_for(interval, map)).collect();
+            let wanted = self.wanted(map);
             let one = |osd: &OsdId| {
                 json!({
                     "osd": osd.0,
@@ -397,6 +452,29 @@ mod tests {
         assert_eq!(firsts(vec![interval(1, 9, &[0, 1]), interval(2, 3, &[0, 1])]), [1, 2]);
         assert_eq!(firsts(vec![interval(1, 3, &[0, 1]), interval(2, 3, &[1, 0])]), [2]);
         assert_eq!(firsts(vec![interval(1, 1, &[0, i32::MAX]), interval(2, 3, &[0, i32::MAX])]), [2]);
+    }
+
+    /// If each interval were compared with all others, this would not end.
+    #[test]
+    fn a_copy_may_tell_of_very_many_intervals() {
+        const COUNT: i32 = 40_000;
+        let pair = |at: i32| interval(1 + at as u32, 1 + at as u32, &[2 * at, 2 * at + 1]);
+        let mut intervals: Vec<PgInterval> = (0..COUNT).chain(COUNT / 2..COUNT).map(pair).collect();
+        // Their order is that of a list that was sorted when they were learned.
+        intervals.sort_by_key(|interval| interval.first);
+        forget_superseded(&mut intervals);
+        assert_eq!(intervals.len(), COUNT as usize);
+
+        let (mut world, other) = left_behind();
+        let alone = world.pg.intervals[0].clone();
+        let of_purged = |at: i32| PgInterval { acting: vec![OsdId(1_000 + at)], ..alone.clone() };
+        world.pg.intervals = (0..COUNT).map(of_purged).chain([alone.clone()]).collect();
+        assert!(!world.pg.is_past_told(&world.map));
+        let shown = world.pg.peering_json("now", &world.map);
+        assert_eq!(shown["peering_blocked_by"].as_array().map(Vec::len), Some(1));
+        assert_eq!(shown["peering_blocked_by"][0]["osd"], other.0);
+        world.pg.intervals.pop();
+        assert!(world.pg.is_past_told(&world.map));
     }
 
     #[test]

@@ -182,6 +182,16 @@ fn a_copy_that_tells_of_what_is_to_come_is_refused() {
     is_refused(&mut world, told, Nonsense::Order);
     let told = notify(&world, |notify| notify.info.log_tail.version = u64::MAX);
     is_refused(&mut world, told, Nonsense::Order);
+    let past = |first: Epoch, last: Epoch| vec![PgInterval { first, last, ..PgInterval::default() }];
+    let now = world.map.epoch;
+    for (first, last, expected) in [
+        (now, to_come, Nonsense::Epoch),
+        (Epoch(1), Epoch(u32::MAX), Nonsense::Epoch),
+        (now, Epoch(now.0 - 1), Nonsense::Order),
+    ] {
+        let told = notify(&world, |notify| notify.intervals = past(first, last));
+        is_refused(&mut world, told, expected);
+    }
     let lease = |left_ns| vec![PriorLease { osd: OsdId(2), left_ns }];
     let longest = LEASE_AT_MOST.as_nanos() as u64;
     for left_ns in [longest + 1, u64::MAX] {
@@ -208,9 +218,10 @@ fn a_log_out_of_order_or_of_other_objects_is_refused() {
     };
     let object = HObject { pool: PoolId(-2), ..world.object(1) };
     let version = world.version(1);
+    let past = PgInterval { first: Epoch(1), last: Epoch(1), ..PgInterval::default() };
     let (of_pg, unmade) = (world.object(1), world.version(6));
     type Spoil<'a> = &'a dyn Fn(&mut MPgLog);
-    let cases: [(Spoil<'_>, Nonsense); 11] = [
+    let cases: [(Spoil<'_>, Nonsense); 13] = [
         (&|log| log.entries.reverse(), Nonsense::Order),
         (&|log| log.entries[0].version.version = 0, Nonsense::Order),
         (&|log| log.entries[1].version.version = u64::MAX, Nonsense::Order),
@@ -220,6 +231,8 @@ fn a_log_out_of_order_or_of_other_objects_is_refused() {
         (&|log| log.entries[0].object = object.clone(), Nonsense::OtherPlace),
         (&|log| log.objects = Some(vec![(object.clone(), version)]), Nonsense::OtherPlace),
         (&|log| log.missing = Missing::from([(object.clone(), version)]), Nonsense::OtherPlace),
+        (&|log| log.intervals = vec![PgInterval { last: Epoch(u32::MAX), ..past.clone() }], Nonsense::Epoch),
+        (&|log| log.intervals = vec![PgInterval { last: Epoch(0), ..past.clone() }], Nonsense::Order),
         (&|log| log.objects = Some(vec![(of_pg.clone(), unmade)]), Nonsense::Unmade),
         (&|log| log.missing = Missing::from([(of_pg.clone(), unmade)]), Nonsense::Unmade),
     ];
