@@ -64,13 +64,25 @@ impl Hasher for ReqIdHasher {
 impl PgLog {
     pub(crate) fn from_entries(entries: Vec<LogEntry>) -> PgLog {
         let mut log = PgLog::default();
-        entries.into_iter().for_each(|entry| log.push(entry));
+        log.extend(entries);
         log
     }
 
+    /// Appends entries, and looks only once for what they undo, however many of them undo something.
+    pub(crate) fn extend(&mut self, entries: impl IntoIterator<Item = LogEntry>) {
+        let first = self.entries.len();
+        let mut undoes = false;
+        for entry in entries {
+            undoes |= self.append(entry);
+        }
+        if undoes {
+            self.forget_undone(first);
+        }
+    }
+
     /// Appends an entry. Entries stay for long, so an entry's name and outputs are detached from the buffer that it
-    /// came in, which is the whole message of a change.
-    pub(crate) fn push(&mut self, mut entry: LogEntry) {
+    /// came in, which is the whole message of a change. True if it undoes others.
+    fn append(&mut self, mut entry: LogEntry) -> bool {
         entry.object = entry.object.detached();
         for (_, output) in entry.returns.iter_mut().filter(|(_, output)| !output.is_empty()) {
             *output = Bytes::copy_from_slice(output);
@@ -79,14 +91,26 @@ impl PgLog {
         if entry.reqid != ReqId::default() {
             self.by_reqid.insert(entry.reqid, entry.version);
         }
-        if let Some(kept) = entry.lost_to {
-            // Requests that this undoes did nothing: they run if their clients send them again.
-            let undone = self.entries.iter().filter(|e| e.object == entry.object && e.version > kept);
-            for reqid in undone.map(|e| e.reqid) {
-                self.by_reqid.remove(&reqid);
+        let undoes = entry.lost_to.is_some();
+        self.entries.push_back(entry);
+        undoes
+    }
+
+    /// Forgets the requests that the entries from the one at `first` on undo: they did nothing, and run if their
+    /// clients send them again.
+    fn forget_undone(&mut self, first: usize) {
+        let mut kept: BTreeMap<&HObject, EVersion> = BTreeMap::new();
+        for (at, entry) in self.entries.iter().enumerate().rev() {
+            let is_undone = kept.get(&entry.object).is_some_and(|kept| entry.version > *kept);
+            // A request that came again after that stands for its newer change.
+            if is_undone && self.by_reqid.get(&entry.reqid) == Some(&entry.version) {
+                self.by_reqid.remove(&entry.reqid);
+            }
+            if let Some(lost_to) = entry.lost_to.filter(|_| at >= first) {
+                let kept = kept.entry(&entry.object).or_insert(lost_to);
+                *kept = lost_to.min(*kept);
             }
         }
-        self.entries.push_back(entry);
     }
 
     /// True when a new entry says truly what was before it, as far as the log tells from `tail` on: undoing the change
@@ -162,14 +186,13 @@ impl PgLog {
 
     /// Takes out the entries of other PGs, by the PG that each belongs to.
     pub(crate) fn split_off(&mut self, owner: impl Fn(&HObject) -> Option<PgId>) -> BTreeMap<PgId, PgLog> {
-        let mut out: BTreeMap<PgId, PgLog> = BTreeMap::new();
+        let (mut ours, mut out) = (Vec::new(), BTreeMap::<PgId, Vec<LogEntry>>::new());
         for entry in std::mem::take(self).entries {
-            match owner(&entry.object) {
-                Some(other) => out.entry(other).or_default().push(entry),
-                None => self.push(entry),
-            }
+            let log = owner(&entry.object).map_or(&mut ours, |other| out.entry(other).or_default());
+            log.push(entry);
         }
-        out
+        self.extend(ours);
+        out.into_iter().map(|(other, entries)| (other, PgLog::from_entries(entries))).collect()
     }
 
     /// Takes away the entries after `version`, newest first.
@@ -285,9 +308,9 @@ pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], reach: 
         if !entry.is_error {
             out.note(&entry.object, Some(entry.version).filter(|_| !entry.is_delete));
         }
-        log.push(entry.clone());
         out.added.push(entry.clone());
     }
+    log.extend(out.added.iter().cloned());
     // What their changes say of an object settles it: each object that they changed is gone, or needed.
     let settled: BTreeSet<HObject> = out.deleted.iter().chain(out.missing.keys()).cloned().collect();
     for entry in divergent {
@@ -482,10 +505,28 @@ mod tests {
         let mut log = PgLog::from_entries(log);
         let known = |log: &PgLog| [5, 6, 7, 8].map(|tid| log.find(&reqid(tid)).is_some());
         assert_eq!(known(&log), [true, true, false, false]);
-        log.push(of(8, 6, "a"));
+        log.extend([of(8, 6, "a")]);
         assert_eq!(log.find(&reqid(8)).map(|e| e.version.version), Some(6), "it ran again");
         log.rewind(EVersion::new(Epoch(1), 4));
         assert_eq!(known(&log), [true; 4]);
+    }
+
+    /// If the log were searched for what each of them undoes, this would not end.
+    #[test]
+    fn very_many_changes_may_be_given_up_at_once() {
+        const COUNT: u64 = 100_000;
+        let of = |version, at: u64| LogEntry {
+            version: EVersion::new(Epoch(1), version),
+            object: HObject { hash: at as u32, ..HObject::default() },
+            reqid: ReqId { tid: version, ..ReqId::default() },
+            ..LogEntry::default()
+        };
+        let lost_to = Some(EVersion::ZERO);
+        let lost = |at| LogEntry { reqid: ReqId::default(), lost_to, ..of(1 + COUNT + at, at) };
+        let log = PgLog::from_entries((0..COUNT).map(|at| of(1 + at, at)).collect());
+        let mut log = PgLog::from_entries([log.iter().cloned().collect(), vec![of(COUNT + 1, 0)]].concat());
+        log.extend((1..COUNT).map(lost));
+        assert_eq!(log.requests().count(), 2, "those of the first object");
     }
 
     #[test]

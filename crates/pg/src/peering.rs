@@ -529,10 +529,8 @@ impl Pg {
         // It is not known which of the old entries came to nothing, so all count as divergent.
         merged.divergent = self.log.rewind(EVersion::ZERO).into_iter().map(|entry| entry.version).collect();
         self.info.log_tail = message.info.log_tail;
-        for entry in &message.entries {
-            self.log.push(entry.clone());
-            merged.added.push(entry.clone());
-        }
+        self.log.extend(message.entries.iter().cloned());
+        merged.added = message.entries.clone();
         Some(merged)
     }
 

@@ -79,10 +79,10 @@ impl Pg {
         ctx: &mut Ctx<'_>,
     ) {
         let mut change = MetaChange::default();
-        for entry in log {
+        for entry in &log {
             self.info.last_update = entry.version;
             self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
-            change.log(&entry);
+            change.log(entry);
             // A copy that lacks an object is not asked to change it, but a delete settles it, and so does giving it
             // up. What is given up was counted.
             let settles = entry.is_delete || entry.lost_to.is_some();
@@ -92,8 +92,8 @@ impl Pg {
                 self.forget_gathered(&entry.object, &mut change, &mut txn);
             }
             self.info.is_estimated |= entry.lost_to.is_some();
-            self.log.push(entry);
         }
+        self.log.extend(log);
         // What a merge left of older logs is before the tail.
         self.info.log_tail = self.info.log_tail.max(trim_to);
         if trim_to != EVersion::ZERO {

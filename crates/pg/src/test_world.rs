@@ -167,7 +167,7 @@ impl World {
         for at in 1..=3 {
             let entry = world.entry(at, at, 0);
             world.pg.info.last_update = entry.version;
-            world.pg.log.push(entry);
+            world.pg.log.extend([entry]);
             let txn = world.content(at, at);
             world.store.submit(Token(0), txn);
         }

@@ -79,7 +79,7 @@ pub(crate) fn filled() -> (World, Pg) {
         let reqid = ReqId { tid: at + 1, ..ReqId::default() };
         let entry = LogEntry { version, object: head.clone(), reqid, ..LogEntry::default() };
         change.log(&entry);
-        pg.log.push(entry);
+        pg.log.extend([entry]);
         pg.info.last_update = version;
         if at % 10 == 0 {
             change.missing(&head, Some(version));

@@ -334,7 +334,7 @@ pub(super) fn check_answer(request: &MOSDOp, done: &Executed, at: EVersion, log:
         let bytes = entry.to_bytes(Features::default());
         assert!(bytes.len() < 8 << 10, "an entry has {} bytes", bytes.len());
         assert_eq!(LogEntry::from_bytes(bytes).as_ref(), Ok(entry));
-        log.push(entry.clone());
+        log.extend([entry.clone()]);
     }
 }
 
