@@ -93,6 +93,11 @@ impl Counted {
         Counted { by, counters: Counters::of(sum) }
     }
 
+    /// True for a report of this OSD, in whichever life.
+    pub(super) fn is_of(&self, osd: OsdId) -> bool {
+        self.by.osd == osd
+    }
+
     /// What the PG has done between two reports on it.
     pub(super) fn since(&self, before: &Counted) -> Counters {
         if self.by != before.by {

@@ -77,7 +77,14 @@ impl Mon {
             }
             let age = |s: &PgStat| (s.reported_epoch, s.reported_seq);
             let known = self.stats.pgs.get(&stat.pgid);
-            if known.is_none_or(|known| age(known) <= age(&stat)) {
+            let counted = self.stats.counted.get(&stat.pgid);
+            // The map is asked only for an OSD that was not heard of the PG last. It has to lead it; then its word
+            // stands, whatever numbers the OSD gave its reports that led before.
+            let is_newer = match known.filter(|_| counted.is_some_and(|it| it.is_of(report.osd))) {
+                Some(known) => age(known) <= age(&stat),
+                None => map.pg_to_up_acting(stat.pgid).acting_primary == report.osd,
+            };
+            if is_newer {
                 let counted = Counted::new(reporter, &stat.sum);
                 let before = self.stats.counted.insert(stat.pgid, counted);
                 if let (Some(known), Some(before)) = (known, before) {

@@ -16,18 +16,31 @@ pub(super) fn report(cluster: &mut Cluster, seed: u32, osd: i32, up_from: u64, r
     report_sum(cluster, seed, osd, up_from, sum);
 }
 
+/// Makes the OSD lead the PG.
+fn lead(cluster: &mut Cluster, seed: u32, osd: i32) {
+    let pgid = PgId::new(POOL, seed);
+    if cluster.map().pg_to_up_acting(pgid).acting_primary != OsdId(osd) {
+        cluster.ok(&format!(r#"{{"prefix":"osd primary-temp","pgid":"{pgid}","id":"osd.{osd}"}}"#));
+    }
+    assert_eq!(cluster.map().pg_to_up_acting(pgid).acting_primary, OsdId(osd));
+}
+
 fn report_sum(cluster: &mut Cluster, seed: u32, osd: i32, up_from: u64, sum: PgStatSum) {
     cluster.pass(Duration::from_secs(1));
+    lead(cluster, seed, osd);
+    let reported_seq = cluster.now.0;
+    say(
+        cluster,
+        osd,
+        up_from,
+        PgStat { pgid: PgId::new(POOL, seed), reported_seq, sum, ..PgStat::default() },
+    );
+}
+
+/// What the OSD says of a PG in the newest map.
+fn say(cluster: &mut Cluster, osd: i32, up_from: u64, pg: PgStat) {
     let (osd, epoch) = (OsdId(osd), cluster.map().epoch);
-    let pg = PgStat {
-        pgid: PgId::new(POOL, seed),
-        state: PgState::ACTIVE,
-        reported_epoch: epoch,
-        reported_seq: cluster.now.0,
-        acting_primary: osd,
-        sum,
-        ..PgStat::default()
-    };
+    let pg = PgStat { state: PgState::ACTIVE, reported_epoch: epoch, acting_primary: osd, ..pg };
     let seq = up_from << 32;
     cluster.say(Cluster::osd_conn(osd.0), MPGStats { osd, epoch, pgs: vec![pg], seq, ..MPGStats::default() });
 }
@@ -73,15 +86,40 @@ fn counters_of_a_pool_do_not_fall_when_primaries_change() {
 #[test]
 fn a_report_of_a_map_that_does_not_exist_yet_hides_no_later_report() {
     let mut cluster = Cluster::with_rbd();
+    lead(&mut cluster, 0, 0);
     let epoch = cluster.map().epoch;
     let pgid = PgId::new(POOL, 0);
     let forged = PgStat { pgid, reported_epoch: epoch.next(), ..PgStat::default() };
-    let osd = OsdId(1);
+    let osd = OsdId(0);
     let message = MPGStats { osd, epoch: epoch.next(), pgs: vec![forged], ..MPGStats::default() };
-    cluster.say(Cluster::osd_conn(1), message);
+    cluster.say(Cluster::osd_conn(0), message);
     report(&mut cluster, 0, 0, 1, 500);
     let shown = cluster.mon.stats.pg(pgid).unwrap();
     assert_eq!((shown.reported_epoch, shown.acting_primary), (epoch, OsdId(0)));
+}
+
+#[test]
+fn a_pg_is_as_its_primary_says_whatever_others_say_of_it() {
+    let mut cluster = Cluster::with_rbd();
+    // It knows of no report.
+    cluster.restart();
+    (0..3).for_each(|id| cluster.connect(Cluster::osd_conn(id), &format!("osd.{id}")));
+    let pgid = PgId::new(POOL, 0);
+    let shown = |cluster: &Cluster| cluster.mon.stats.pg(pgid).map(|stat| stat.acting_primary.0);
+    let last = || PgStat { pgid, reported_seq: u64::MAX, ..PgStat::default() };
+    lead(&mut cluster, 0, 0);
+    say(&mut cluster, 1, 1, last());
+    assert_eq!(shown(&cluster), None);
+    report(&mut cluster, 0, 0, 1, 0);
+    say(&mut cluster, 1, 1, last());
+    assert_eq!(shown(&cluster), Some(0));
+    // It leads no more, and goes on until it hears of that.
+    lead(&mut cluster, 0, 1);
+    say(&mut cluster, 0, 1, last());
+    report(&mut cluster, 0, 1, 1, 0);
+    assert_eq!(shown(&cluster), Some(1));
+    say(&mut cluster, 0, 1, last());
+    assert_eq!(shown(&cluster), Some(1));
 }
 
 #[test]
