@@ -247,11 +247,8 @@ impl State {
         if let Some(bytes) = value
             && epoch > self.osdmap.epoch
         {
-            let map = OsdMap::from_prefix(bytes.clone())?;
-            if map.epoch != epoch {
-                return Err(bad_map(epoch));
-            }
-            self.osdmap = Arc::new(map);
+            let map = OsdMap::of_epoch(epoch, self.monmap.fsid, bytes.clone());
+            self.osdmap = Arc::new(map.map_err(|_| bad_map(epoch))?);
         }
         set(&mut self.fulls, epoch, value.cloned());
         Ok(())
@@ -375,12 +372,16 @@ mod tests {
     #[test]
     fn what_is_under_the_key_of_another_is_refused() {
         assert!(is_map_read(3, |_| ()) && !is_map_read(2, |_| ()) && !is_map_read(4, |_| ()));
+        assert!(!is_map_read(3, |map| map.fsid = Uuid([1; 16])), "a map of another cluster");
         let mut inc = Incremental::new(Uuid::NIL, Epoch(1));
+        let longer = |bytes: &Bytes| Some([&bytes[..], &[0]].concat().into());
         inc.fullmap = {
             let mut map = OsdMap::new(Uuid::NIL, UTime::default(), crush::CrushMap::initial().into());
             map.epoch = Epoch(1);
             map.to_bytes_and_crc().0
         };
+        let full_key = ledger_keys::osdmap_full(Epoch(1));
+        assert!(is_read(&full_key, Some(inc.fullmap.clone())) && !is_read(&full_key, longer(&inc.fullmap)));
         assert!(is_read(&ledger_keys::osdmap_inc(Epoch(1)), value(&inc)));
         assert!(!is_read(&ledger_keys::osdmap_inc(Epoch(2)), value(&inc)));
         let entry = LogEntry { seq: 8, ..LogEntry::default() };
