@@ -377,7 +377,7 @@ impl Mon {
             }
             Message::MMonSubscribe(subscribe) => self.on_subscribe(conn, *subscribe, effects),
             Message::MMonGetOSDMap(wanted) if self.may(conn, "osd", Right::Read) => {
-                let message = self.osdmaps_by_epoch(&wanted).into();
+                let message = self.osdmaps_by_epoch(conn, &wanted).into();
                 effects.push(Effect::Send { conn, tid, message });
             }
             Message::MMonGetVersion(question) if self.may(conn, "mon", Right::Read) => {

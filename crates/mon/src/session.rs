@@ -210,7 +210,7 @@ impl Mon {
             let oldest = is_walk.then(|| state.full_map(oldest)).flatten();
             let map = oldest.as_ref().unwrap_or(&state.osdmap);
             let fulls = [(map.epoch, map.to_bytes_and_crc().0)].into();
-            send(MOSDMap { fulls, oldest: map.epoch, ..self.empty_osdmap() });
+            send(MOSDMap { fulls, oldest: map.epoch, ..self.empty_osdmap(conn) });
             from = map.epoch.next();
         }
         let due: Vec<(Epoch, Bytes)> = state.incrementals.from(from).map(|(e, b)| (e, b.clone())).collect();
@@ -220,7 +220,7 @@ impl Mon {
             // From the map before a gap, no incremental leads on.
             let jump = gap_end.filter(|epoch| incrementals.contains_key(epoch));
             let full = jump.and_then(|epoch| Some((epoch, state.fulls.get(&epoch)?.clone())));
-            send(MOSDMap { fulls: full.into_iter().collect(), incrementals, ..self.empty_osdmap() });
+            send(MOSDMap { fulls: full.into_iter().collect(), incrementals, ..self.empty_osdmap(conn) });
             if is_one_message {
                 return;
             }
@@ -228,8 +228,8 @@ impl Mon {
     }
 
     /// Maps that a peer asked for by epoch, as many as are sent at once.
-    pub(crate) fn osdmaps_by_epoch(&self, wanted: &MMonGetOSDMap) -> MOSDMap {
-        let mut message = self.empty_osdmap();
+    pub(crate) fn osdmaps_by_epoch(&self, conn: ConnId, wanted: &MMonGetOSDMap) -> MOSDMap {
+        let mut message = self.empty_osdmap(conn);
         let range = |first: Epoch, last: Epoch, most: u32| {
             let first = first.max(self.committed.oldest_epoch());
             let last = last.min(message.newest).min(Epoch(first.0.saturating_add(most - 1)));
@@ -244,10 +244,12 @@ impl Mon {
         message
     }
 
-    fn empty_osdmap(&self) -> MOSDMap {
+    /// An OSD is told of the maps before a gap, too: it would give up one of them that it asks for.
+    fn empty_osdmap(&self, conn: ConnId) -> MOSDMap {
+        let (state, is_osd) = (&self.committed, self.osd_of(conn).is_some());
         MOSDMap {
             fsid: self.committed.monmap.fsid,
-            oldest: self.committed.unbroken_epoch(),
+            oldest: if is_osd { state.oldest_epoch() } else { state.unbroken_epoch() },
             newest: self.committed.osdmap.epoch,
             ..MOSDMap::default()
         }

@@ -118,6 +118,23 @@ fn maps_on_both_sides_of_a_gap_are_had_by_epoch_and_none_within() {
     }
 }
 
+/// An OSD that is told of none before the gap gives up a map there that it has asked for, and asks at once again.
+#[test]
+fn an_osd_is_told_of_the_maps_before_a_gap() {
+    let (mut cluster, last, first) = with_gap(GAP);
+    let oldest = cluster.mon.committed.oldest_epoch();
+    for (conn, expected) in [(Cluster::osd_conn(2), oldest), (ADMIN, first)] {
+        let mut sent = subscribe(&mut cluster, conn, first.next());
+        cluster.sent.clear();
+        cluster.say(conn, MMonGetOSDMap::whole(last));
+        sent.extend(cluster.sent.iter().filter_map(|(_, _, message)| match message {
+            Message::MOSDMap(maps) => Some(MOSDMap::clone(maps)),
+            _ => None,
+        }));
+        assert!(sent.len() == 2 && sent.iter().all(|maps| maps.oldest == expected), "{sent:?}");
+    }
+}
+
 #[test]
 fn the_map_behind_a_gap_stays_for_as_long_as_those_before_it() {
     // Where full maps lie close together, some of them go.
