@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
-use messages::{MMgrCommand, MMgrCommandReply, Message, OpCode};
+use messages::{ImageCounts, ImageKey, MMgrCommand, MMgrCommandReply, MOSDImageStats, Message, OpCode};
 use serde_json::Value;
-use types::{EntityName, Errno, PoolId, SnapId};
+use types::{EntityName, Errno, OsdId, PoolId, SnapId};
 
 use super::cluster::{ADMIN, Cluster, addr};
 use crate::{ConnId, Event, ObjectRequest, Peer, RunId};
@@ -205,6 +205,79 @@ impl World {
 }
 
 const FLATTEN: &str = r#"{"prefix":"rbd task add flatten","image_spec":"rbd/child"}"#;
+
+#[test]
+fn metrics_tell_of_the_images_of_chosen_pools() {
+    let mut world = World::new();
+    world.mirrored = 2;
+    let set = |world: &mut World, name: &str, value: &str| {
+        let name = format!("mgr/prometheus/{name}");
+        let set = serde_json::json!({"prefix": "config set", "who": "mgr", "name": name, "value": value});
+        world.cluster.ok(&set.to_string());
+        world.pass(6);
+    };
+    let write = |world: &mut World, nspace: &str, id: &str| {
+        let key = ImageKey { pool: PoolId(1), nspace: nspace.to_owned(), id: id.to_owned() };
+        let counts =
+            ImageCounts { writes: 2, write_bytes: 4096, write_ns: 500, reads: 1, ..Default::default() };
+        let osd = OsdId(1);
+        world.cluster.say(Cluster::osd_conn(1), MOSDImageStats { osd, images: [(key, counts)].into() });
+    };
+    let shown = |world: &World| {
+        let page = world.cluster.mon.metrics();
+        page.lines().filter(|line| line.starts_with("ceph_rbd_")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let asked = |world: &World| {
+        let is_question = |message: &Message| matches!(message, Message::MOSDImageQuery(_));
+        world.cluster.sent.iter().filter(|(_, _, message)| is_question(message)).count()
+    };
+    world.cluster.ok(r#"{"prefix":"mgr module enable","module":"prometheus"}"#);
+    world.cluster.ok(r#"{"prefix":"osd pool application enable","pool":"rbd","app":"rbd"}"#);
+    world.cluster.sent.clear();
+    world.pass(6);
+    assert_eq!((asked(&world), shown(&world)), (0, vec![]));
+    set(&mut world, "rbd_stats_pools", "other, rbd");
+    assert!(asked(&world) > 0, "OSDs count only if they are asked to");
+    for (nspace, id) in [("", "m0001"), ("", "m0001"), ("n", "m0002"), ("", "unknown")] {
+        write(&mut world, nspace, id);
+    }
+    world.pass(12);
+    let of = |nspace: &str, image: &str, writes: u64| {
+        let labels = format!("{{pool=\"rbd\",namespace=\"{nspace}\",image=\"{image}\"}}");
+        let line = |(name, each): (&str, u64)| format!("ceph_rbd_{name}{labels} {}.0", each * writes);
+        [
+            ("write_ops", 2),
+            ("read_ops", 1),
+            ("write_bytes", 4096),
+            ("read_bytes", 0),
+            ("write_latency_sum", 500),
+            ("write_latency_count", 2),
+            ("read_latency_sum", 0),
+            ("read_latency_count", 1),
+        ]
+        .map(line)
+    };
+    let both: Vec<String> = of("", "m0001", 2)
+        .into_iter()
+        .zip(of("n", "m0002", 1))
+        .flat_map(|(one, other)| [one, other])
+        .collect();
+    assert_eq!(shown(&world), both);
+    for (pools, expected) in
+        [("rbd/n", of("n", "m0002", 1).to_vec()), ("other", vec![]), ("rbd/n *", both), ("*/m", vec![])]
+    {
+        set(&mut world, "rbd_stats_pools", pools);
+        assert_eq!(shown(&world), expected, "{pools}");
+    }
+    // One is removed, and the other one does nothing for long.
+    set(&mut world, "rbd_stats_pools", "rbd");
+    world.mirrored = 1;
+    set(&mut world, "rbd_stats_pools_refresh_interval", "10");
+    world.pass(60);
+    assert_eq!(shown(&world), of("", "m0001", 2));
+    set(&mut world, "rbd_stats_pools", "");
+    assert!(shown(&world).is_empty());
+}
 
 #[test]
 fn a_task_is_kept_until_it_is_done() {

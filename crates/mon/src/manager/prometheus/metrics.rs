@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use types::{EntityAddrVec, MapFlags, OsdId, PgPool, PgStatSum, PoolId, PoolOptValue};
 
 use super::{
-    daemons, history,
+    daemons, history, images,
     page::{
         Kind::{self, Counter, Gauge, Untyped},
         Page,
@@ -70,6 +70,7 @@ pub(super) fn page(mon: &Mon) -> String {
     daemons::disks(mon, &mut page);
     daemons::health(mon, &mut page);
     daemons::mirrors(mon, &mut page);
+    images::images(mon, &mut page);
     space(mon, &mut page);
     pools(mon, &mut page);
     pg_states(mon, &mut page);

@@ -5,6 +5,7 @@
 
 mod daemons;
 mod history;
+mod images;
 mod metrics;
 mod page;
 

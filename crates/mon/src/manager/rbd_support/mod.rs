@@ -28,7 +28,7 @@ use self::{
     pool_queues::{PoolQueues, Progress, QueueId},
     runs::Runs,
     schedule::{Minute, Schedule},
-    schedules::{Kind, Schedules, rbd_pools},
+    schedules::{Kind, Schedules},
     task::Task,
     tasks::Tasks,
 };
@@ -37,6 +37,7 @@ use crate::{Effect, Effects, Mon, commands::Reply};
 
 pub(crate) use commands::ROWS;
 pub use runs::RunId;
+pub(crate) use schedules::rbd_pools;
 
 /// How often pools are looked through for schedules and for their targets.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);

@@ -1,5 +1,6 @@
-//! What images do: `rbd perf image stats` and `counters`, which `rbd perf image iotop` and `iostat` ask for. OSDs count
-//! only if a client has asked within the last minute.
+//! What images do: `rbd perf image stats` and `counters`, which `rbd perf image iotop` and `iostat` ask for, and the
+//! metrics of chosen pools (`manager/prometheus/images.rs`). OSDs count only while there are such pools, or if a client
+//! has asked within the last minute.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,12 +30,11 @@ const QUERY_SECONDS: u32 = 15;
 const RATE_WINDOW_SECONDS: u64 = 60;
 /// Images in an answer.
 const SHOWN_MAX: usize = 64;
-/// Names are looked up again after this time.
-const NAMES_EXPIRY: Duration = Duration::from_secs(300);
 /// Images that are followed.
 const IMAGES_MAX: usize = 16_384;
 
-type Numbers = [u64; 6];
+/// An image's counters.
+pub(crate) type Numbers = [u64; 6];
 
 fn numbers(counts: &ImageCounts) -> Numbers {
     [counts.writes, counts.reads, counts.write_bytes, counts.read_bytes, counts.write_ns, counts.read_ns]
@@ -109,9 +109,8 @@ impl Perf {
             if self.images.len() >= IMAGES_MAX && !self.images.contains_key(&key) {
                 continue;
             }
-            let place = place_of(&key);
-            if !self.names.get(&place).is_some_and(|names| names.contains_key(&key.id)) {
-                self.wanted.insert(place);
+            if self.name(&key).is_none() {
+                self.wanted.insert(place_of(&key));
             }
             let followed = self.images.entry(key).or_default();
             followed.before = followed.last.take().map(|(at, _)| at);
@@ -123,6 +122,17 @@ impl Perf {
             followed.before = followed.last.take().map(|(at, _)| at);
             followed.last = Some((now, Numbers::default()));
         }
+    }
+
+    /// Reads all names again: images may have others, or be gone.
+    fn look_again(&mut self) {
+        let places: BTreeSet<Place> = self.images.keys().map(place_of).collect();
+        self.names.retain(|place, _| places.contains(place));
+        self.wanted.extend(places);
+    }
+
+    fn name(&self, key: &ImageKey) -> Option<&String> {
+        self.names.get(&place_of(key))?.get(&key.id)
     }
 
     /// Takes in the names of a place: images that have no name there are gone.
@@ -145,12 +155,11 @@ impl Perf {
             pool.is_none_or(|pool| pool == key.pool)
                 && nspace.as_ref().is_none_or(|nspace| *nspace == key.nspace)
         };
-        let named = |key: &ImageKey| self.names.get(&place_of(key))?.get(&key.id);
         let mut shown: Vec<(&ImageKey, &Followed, &String)> = self
             .images
             .iter()
             .filter(|(key, _)| fits(key))
-            .filter_map(|(key, followed)| Some((key, followed, named(key)?)))
+            .filter_map(|(key, followed)| Some((key, followed, self.name(key)?)))
             .collect();
         shown.sort_by(|a, b| b.1.rate(sort_by).total_cmp(&a.1.rate(sort_by)));
         shown.truncate(SHOWN_MAX);
@@ -205,8 +214,19 @@ impl Mon {
         }
     }
 
-    /// Every second: ends a period when it is over, and forgets everything when no client has asked for a while.
+    /// The images whose names are known, with their names, and what was done with each since OSDs count, in the order
+    /// of [`COUNTERS`].
+    pub(crate) fn image_counters(&self) -> impl Iterator<Item = (&ImageKey, &str, Numbers)> {
+        let perf = &self.rbd_support.perf;
+        perf.images.iter().filter_map(|(key, image)| Some((key, perf.name(key)?.as_str(), image.sum)))
+    }
+
+    /// Every second: ends a period when it is over, and forgets everything when it was not asked for for a while.
     pub(super) fn tick_perf(&mut self, now: Instant, wall: UTime, effects: &mut Effects) {
+        if self.tells_of_images() {
+            self.rbd_support.perf.ask(now);
+        }
+        let names_interval = self.image_names_interval();
         let perf = &mut self.rbd_support.perf;
         let Some(asked_at) = perf.asked_at else { return };
         if now.since(asked_at) > EXPIRY {
@@ -217,9 +237,9 @@ impl Mon {
             return;
         }
         perf.period_at = now;
-        if now.since(perf.names_at) > NAMES_EXPIRY {
+        if now.since(perf.names_at) > names_interval {
             perf.names_at = now;
-            perf.names.clear();
+            perf.look_again();
         }
         perf.end_period(wall);
         for place in std::mem::take(&mut perf.wanted) {

@@ -50,7 +50,7 @@ impl Kind {
 }
 
 /// Pools of RBD.
-pub(super) fn rbd_pools(map: &OsdMap) -> Vec<PoolId> {
+pub(crate) fn rbd_pools(map: &OsdMap) -> Vec<PoolId> {
     let pools = map.pools.iter().filter(|(_, pool)| pool.application_metadata.contains_key("rbd"));
     pools.map(|(id, _)| *id).collect()
 }
