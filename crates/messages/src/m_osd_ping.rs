@@ -20,7 +20,7 @@ impl PingOp {
 
 /// A heartbeat or its answer.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct MOSDPing {
     /// What it says.
     pub op: PingOp,
@@ -32,5 +32,8 @@ pub struct MOSDPing {
     pub epoch: Epoch,
     /// The ping's monotonic time in ns by its sender's clock; a reply echoes it.
     pub stamp_ns: u64,
+    /// Bytes that the sender has room for in its fullest shard: none if it is all but full.
+    #[codec(since = 2)]
+    pub room: Option<u64>,
 }
 front_only!(MOSDPing);

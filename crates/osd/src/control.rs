@@ -73,6 +73,7 @@ impl Osd {
         if is_new_peer {
             self.set_heartbeat_peers();
         }
+        self.tell_room(ctx);
         // The monitor is told at once what the shard reports; all of it is sent again with our own report.
         self.send_stats(pgs, ctx);
     }

@@ -133,9 +133,9 @@ impl Heartbeat {
         Some(peer.up_from)
     }
 
-    /// The ping that all peers get.
+    /// The ping that all peers get, but for the room that it tells of.
     pub fn ping(now: Instant, from: OsdId, up_from: Epoch, epoch: Epoch) -> MOSDPing {
-        MOSDPing { op: PingOp::PING, from, up_from, epoch, stamp_ns: now.0 }
+        MOSDPing { op: PingOp::PING, from, up_from, epoch, stamp_ns: now.0, room: None }
     }
 }
 

@@ -13,6 +13,7 @@ mod caps_check;
 mod cluster_log;
 mod control;
 mod event;
+mod failsafe;
 mod heartbeat;
 mod held;
 mod held_back;

@@ -87,7 +87,11 @@ impl Osd {
             // Clients hold such ops back themselves and send them again once the flag goes.
             return;
         }
-        let permit = self.admission.requests.take_at(op.held_bytes(), ctx.now);
+        let bytes = op.held_bytes();
+        if self.drops_for_room(conn, &op, bytes, ctx) {
+            return;
+        }
+        let permit = self.admission.requests.take_at(bytes, ctx.now);
         self.image_op_started(conn, tid, &op, ctx);
         self.pg_op(conn, tid, op, permit, ctx);
     }

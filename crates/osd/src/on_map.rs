@@ -139,6 +139,8 @@ impl Osd {
         self.admission.held_back.follow(Some(&self.map), &map);
         self.end_sessions(&map, ctx);
         self.map = map;
+        let (map, me) = (&self.map, self.config.whoami);
+        self.failsafe.rooms.retain(|osd| osd == me || map.is_up(osd));
         self.advance_pgs(ctx);
     }
 

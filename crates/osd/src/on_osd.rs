@@ -49,6 +49,9 @@ impl Osd {
                 }
                 Some(epoch) => {
                     self.share_maps(conn, epoch, ctx);
+                    if let Message::MOSDRepOp(change) = &message {
+                        self.note_written(change.txn.payload_bytes() as u64, ctx);
+                    }
                     self.pg_peer_message(from, message, ctx);
                 }
                 None => tracing::debug!(message = message.name(), osd = from.0, "ignored from an OSD"),
@@ -98,8 +101,9 @@ impl Osd {
             PingOp::PING => {
                 let is_dead = self.map.is_down(from) && ping.epoch <= self.map.epoch;
                 let op = if is_dead { PingOp::YOU_DIED } else { PingOp::REPLY };
-                let reply =
-                    MOSDPing { op, from: me, up_from: self.boot_epoch, epoch: self.map.epoch, ..ping };
+                let (stamp_ns, room) = (ping.stamp_ns, self.told_room());
+                let (up_from, epoch) = (self.boot_epoch, self.map.epoch);
+                let reply = MOSDPing { op, from: me, up_from, epoch, stamp_ns, room };
                 if is_dead {
                     // `send_osd` sends nothing to an OSD that the map shows down: the answer goes over the connection
                     // of the ping.
@@ -109,6 +113,7 @@ impl Osd {
                     self.leases.on_given(from, now);
                     self.send_other_shards(|| ShardMessage::LeaseGiven(from, now), ctx);
                     self.send_osd(from, reply.into(), ctx);
+                    self.on_room(from, ping.room, ctx);
                 }
                 self.share_maps(conn, ping.epoch, ctx);
             }
@@ -122,6 +127,7 @@ impl Osd {
                     self.leases.on_granted(from, sent);
                     self.send_other_shards(|| ShardMessage::LeaseGranted(from, sent), ctx);
                 }
+                self.on_room(from, ping.room, ctx);
                 if self.heartbeat.on_reply(ctx.now, from, Instant(ping.stamp_ns)) {
                     self.report_failure(from, self.map.up_from(from), FailureKind::TakenBack, ctx);
                 }

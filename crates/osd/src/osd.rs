@@ -18,6 +18,7 @@ use crate::{
     boot::{Boot, BootWatch},
     cluster_log::ClusterLog,
     control::Control,
+    failsafe::Failsafe,
     heartbeat::Heartbeat,
     map_store::MapStore,
     on_map::{MapSource, WholeMap},
@@ -107,6 +108,7 @@ pub struct Osd {
     pub(crate) recovery_policy: RecoveryPolicy,
     pub(crate) cluster_log: ClusterLog,
     pub(crate) admission: Admission,
+    pub(crate) failsafe: Failsafe,
     pub(crate) control: Control,
     pub(crate) watchdog: Watchdog,
     /// What takes too long, as of the last look, and when the cluster log was told.
@@ -197,6 +199,7 @@ impl Osd {
             recovery_policy: RecoveryPolicy::default(),
             cluster_log: ClusterLog::default(),
             admission: Admission::default(),
+            failsafe: Failsafe::default(),
             control: Control::default(),
             watchdog: Watchdog::default(),
             slow_ops: SlowOps::default(),
@@ -216,6 +219,7 @@ impl Osd {
     /// Follows the options that are in force now.
     pub(crate) fn follow_options(&mut self) {
         self.scrub_policy.follow(&self.settings);
+        self.failsafe.follow(&self.settings);
         let shard = self.config.shard;
         self.recovery_policy.follow(&self.settings, (shard.index, shard.count));
         self.admission.requests.with_history(|history| history.follow(&self.settings));

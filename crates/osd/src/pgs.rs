@@ -189,6 +189,7 @@ impl Osd {
             wall: ctx.wall,
             store: ctx.store,
             map: &self.map,
+            rooms: &self.failsafe.rooms,
             leases: &self.leases,
             scrub: &self.scrub_policy,
             recovery: &self.recovery_policy,

@@ -1,6 +1,8 @@
 //! What an OSD knows of a connected client or OSD.
 
-use types::{EntityNum, EntityType, Epoch, OsdId};
+use std::collections::BTreeMap;
+
+use types::{EntityNum, EntityType, Epoch, OsdId, PgId};
 
 use crate::event::Peer;
 
@@ -13,6 +15,9 @@ pub(crate) struct Session {
     osd: Option<OsdId>,
     /// Newest map that the peer has, as far as we know: what it named or we sent.
     pub(crate) map_epoch: Epoch,
+    /// PGs of this shard of which changes were dropped that it does not send again unasked, with the bytes of the
+    /// first.
+    pub(crate) dropped: BTreeMap<PgId, u64>,
     /// Bits of the other shards that know of this session from us.
     announced: u64,
     /// Ops of it that wait for a map in this shard.
@@ -25,7 +30,15 @@ impl Session {
     pub(crate) fn new(peer: Peer) -> Session {
         let is_osd = peer.entity_type == EntityType::OSD && peer.name.kind == EntityType::OSD;
         let osd = is_osd.then(|| peer.name.id.parse().ok().map(OsdId)).flatten();
-        Session { peer, osd, map_epoch: Epoch(0), announced: 0, ahead: 0, held_by: 0 }
+        Session {
+            peer,
+            osd,
+            map_epoch: Epoch(0),
+            dropped: BTreeMap::new(),
+            announced: 0,
+            ahead: 0,
+            held_by: 0,
+        }
     }
 
     /// Notes that a shard gets to know of this session; true the first time.

@@ -80,6 +80,8 @@ pub enum ShardMessage {
     LeaseGranted(OsdId, Instant),
     /// From the control shard: a peer's ping was answered then.
     LeaseGiven(OsdId, Instant),
+    /// From the control shard: that OSD has room for so many bytes.
+    Room(OsdId, u64),
     /// From the control shard: count what clients do with images for so many seconds.
     CountImages(u32),
     /// From the control shard: send your part of the answer to this command, which has that number.
@@ -247,6 +249,7 @@ impl Osd {
             ShardMessage::ClusterLog(level, line) => self.cluster_log(level, line, ctx),
             ShardMessage::LeaseGranted(osd, sent) => self.leases.on_granted(osd, sent),
             ShardMessage::LeaseGiven(osd, at) => self.leases.on_given(osd, at),
+            ShardMessage::Room(osd, bytes) => _ = self.failsafe.rooms.set(osd, bytes),
             ShardMessage::Flush(number) => {
                 self.report(ctx);
                 ctx.send_shard(CONTROL, ShardMessage::Flushed(number));
@@ -269,6 +272,7 @@ impl Osd {
 
     /// Reports to the control shard.
     pub(crate) fn report(&mut self, ctx: &mut Ctx<'_>) {
+        self.told_room();
         let report = Report {
             pgs: self.primary_pg_stats(ctx),
             pg_count: self.pgs.len(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use messages::{MOSDMarkMeDown, MPGStats, Message};
+use messages::{MOSDMarkMeDown, MOSDPing, MPGStats, Message};
 use types::{MapFlags, OsdStat, PgStat};
 
 use crate::{
@@ -31,8 +31,10 @@ impl Osd {
         self.boot_if_due(ctx);
         self.watch_boot(ctx);
         self.give_up_waiting(ctx);
+        self.look_at_room(ctx);
         self.beat(ctx);
         self.report_refused(ctx);
+        self.end_dropping(ctx);
         self.tick_pgs(ctx);
         self.tick_ops(ctx);
         self.measure_commits(ctx);
@@ -59,18 +61,22 @@ impl Osd {
         if self.boot != Boot::Active {
             return;
         }
-        let me = self.config.whoami;
         let seconds = ctx.now.since(self.started).as_secs();
         if seconds.is_multiple_of(heartbeat::INTERVAL.as_secs()) && !self.watchdog.is_stalled() {
-            self.heartbeat.on_pinged(ctx.now);
-            let ping = Heartbeat::ping(ctx.now, me, self.boot_epoch, self.map.epoch);
-            for osd in self.heartbeat.peers().collect::<Vec<_>>() {
-                self.send_osd(osd, ping.into(), ctx);
-            }
+            self.ping_peers(ctx);
         }
         for (osd, up_from, silent) in self.heartbeat.overdue(ctx.now) {
             tracing::warn!(osd = osd.0, silent_ms = silent.as_millis() as u64, "no heartbeat");
             self.report_failure(osd, up_from, FailureKind::Silent(silent), ctx);
+        }
+    }
+
+    pub(crate) fn ping_peers(&mut self, ctx: &mut Ctx<'_>) {
+        self.heartbeat.on_pinged(ctx.now);
+        let room = self.told_room();
+        let ping = Heartbeat::ping(ctx.now, self.config.whoami, self.boot_epoch, self.map.epoch);
+        for osd in self.heartbeat.peers().collect::<Vec<_>>() {
+            self.send_osd(osd, MOSDPing { room, ..ping }.into(), ctx);
         }
     }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    GiveUp, Leases, Nonsense, OpThrottle, Permit, ReadSlots, RecoveryPolicy, ScrubPolicy, ScrubRequest, Slots,
+    GiveUp, Leases, Nonsense, OpThrottle, Permit, ReadSlots, RecoveryPolicy, Rooms, ScrubPolicy,
+    ScrubRequest, Slots,
 };
 use messages::{LogLevel, MOSDOp, MOSDOpReply, Message, RawMessage};
 use store::{Completion, ObjectStore};
@@ -118,6 +119,8 @@ pub struct Ctx<'a> {
     pub store: &'a mut dyn ObjectStore,
     /// The newest map.
     pub map: &'a OsdMap,
+    /// What OSDs have room for, whatever the map says of them.
+    pub rooms: &'a Rooms,
     /// The read leases, as heartbeats tell of them.
     pub leases: &'a Leases,
     /// How and how often PGs are scrubbed.

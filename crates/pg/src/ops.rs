@@ -22,7 +22,7 @@ pub(crate) use queue::{LoadId, Ops, WaitingOp};
 
 use self::queue::{InFlight, ObjectOps};
 use crate::{
-    Client, Ctx, Permit, Pg,
+    CHANGE_BYTES, Client, Ctx, Permit, Pg,
     copy::{CopySlot, nothing},
     exec::{self, Blocked, CopySource, Executed, OpContext, Staged, WatchChange},
     pg::Phase,
@@ -239,6 +239,7 @@ impl Pg {
             past: exec::past_of(head, &waiting.op, self.log.iter().rev()),
             pg_num: self.info.pg_num,
             full: self.full(ctx),
+            lacks_room: self.lacks_room(waiting, ctx),
             notify_id: self.watches.next_id(ctx),
             notify_room: watch::NOTIFIES_BYTES_MAX.saturating_sub(ctx.notifying.bytes()),
             random_seed: ctx.random ^ waiting.tid,
@@ -268,6 +269,14 @@ impl Pg {
         let is_over_quota = ctx.map.pools.get(&self.pgid.pool)?.flags.has(PoolFlags::FULL_QUOTA);
         let errno = if is_over_quota { Errno::EDQUOT } else { Errno::ENOSPC };
         ctx.map.is_full(self.pgid.pool).then_some(errno)
+    }
+
+    /// True for a request that might find no room on an OSD with a copy. Others were looked at when they came, and
+    /// their clients expect no refusal.
+    fn lacks_room(&self, waiting: &WaitingOp, ctx: &Ctx<'_>) -> bool {
+        let bytes = || waiting.op.held_bytes() + CHANGE_BYTES;
+        (waiting.op.tries_when_full() || waiting.passed_on.is_some())
+            && ctx.rooms.are_short(self.members(), bytes())
     }
 
     /// Objects that a listing must name though they are not here yet.

@@ -246,7 +246,7 @@ impl Pg {
             return;
         }
         self.give_up_some(ctx);
-        self.recovery.put_off = self.put_off(ctx.map);
+        self.recovery.put_off = self.put_off(ctx);
         self.recovery.is_waiting = false;
         self.start_urgent(ctx);
         self.start(None, ctx);

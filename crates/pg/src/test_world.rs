@@ -13,7 +13,7 @@ use types::{
 };
 
 use crate::{
-    Client, Ctx, Effect, Event, IntervalStart, Leases, OpThrottle, Pg, ReadSlots, RecoveryPolicy,
+    Client, Ctx, Effect, Event, IntervalStart, Leases, OpThrottle, Pg, ReadSlots, RecoveryPolicy, Rooms,
     ScrubPolicy, Slots,
     exec::{INFO_XATTR, ObjectInfo},
     interval::tests::captured,
@@ -24,6 +24,7 @@ use crate::{
 /// A PG on a store, with all that it needs of an OSD.
 pub(crate) struct World {
     pub(crate) map: OsdMap,
+    pub(crate) rooms: Rooms,
     pub(crate) store: MemStore,
     pub(crate) effects: Vec<Effect>,
     pub(crate) pg: Pg,
@@ -150,6 +151,7 @@ impl World {
         let mut world = World {
             pg: Pg::absent(1, pgid, me),
             map,
+            rooms: Rooms::default(),
             store: MemStore::new(),
             effects: Vec::new(),
             peers,
@@ -238,6 +240,7 @@ impl World {
             wall: self.wall,
             store,
             map: &self.map,
+            rooms: &self.rooms,
             leases: &self.leases,
             scrub: &self.scrub,
             recovery: &self.recovery,

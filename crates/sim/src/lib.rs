@@ -24,7 +24,8 @@
 //!
 //! [`World::given_up`] is about what an operator gives up when devices are gone beyond redundancy,
 //! [`World::hung_device`] about a device that falls silent for good, [`World::held_change`] about a change that a
-//! device does not take before a crash. [`Canary`] and [`Remnant`] are faults that are made on purpose, to be found.
+//! device does not take before a crash, [`World::filled_up`] about devices that fill up while the monitor is away.
+//! [`Canary`] and [`Remnant`] are faults that are made on purpose, to be found.
 //!
 //! [`World::slow_link`] is a world with a slow link, [`World::steady`] one in which nothing fails, for counting what a
 //! request costs.
@@ -44,6 +45,7 @@ mod crowding;
 mod device_faults;
 mod faults;
 mod fenced;
+mod filled_up;
 mod given_up;
 mod held_change;
 pub mod hostile;

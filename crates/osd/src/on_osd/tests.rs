@@ -86,7 +86,7 @@ impl Running {
 }
 
 fn ping(op: PingOp, from: OsdId, epoch: u32, stamp_ns: u64) -> MOSDPing {
-    MOSDPing { op, from, up_from: Epoch(2), epoch: Epoch(epoch), stamp_ns }
+    MOSDPing { op, from, up_from: Epoch(2), epoch: Epoch(epoch), stamp_ns, room: None }
 }
 
 #[test]
@@ -185,6 +185,37 @@ fn pings_of_an_earlier_life_are_not_answered() {
     };
     // A life that the map does not show yet is another matter.
     assert_eq!([1, 2, 3].map(&mut answers), [0, 1, 1]);
+}
+
+#[test]
+fn an_osd_without_room_says_so_at_once_and_all_shards_of_others_hear_of_it() {
+    let (mut a, mut b) = (Running::new(A, B, 2), Running::new(B, A, 2));
+    b.osd.config.shard = crate::Shard { index: 0, count: 2 };
+    let mut heard = Vec::new();
+    let mut tick = |ratio: &str| {
+        a.osd.settings.inject("osd_failsafe_full_ratio", ratio).unwrap();
+        a.osd.follow_options();
+        a.now = a.now + Duration::from_secs(1);
+        let effects = a.handle(Event::Timer(crate::osd::TICK));
+        let sent = effects.into_iter().find_map(|effect| match effect {
+            Effect::SendOsd { osd: B, message, .. } => Some(Message::decode((*message).clone()).unwrap()),
+            _ => None,
+        });
+        let has_told = sent.is_some();
+        let effects = sent.map(|ping| b.handle(Event::Received(CONN, 0, ping))).unwrap_or_default();
+        heard.extend(effects.into_iter().filter_map(|effect| match effect {
+            Effect::ShardMessage(1, ShardMessage::Room(A, room)) => Some(room),
+            _ => None,
+        }));
+        (has_told, b.osd.failsafe.rooms.is_full(A))
+    };
+    // Every other second there is a heartbeat.
+    assert_eq!([(); 3].map(|()| tick("0.97")), [(false, false), (true, false), (false, false)]);
+    assert_eq!(
+        ["0.97", "0.5", "0.5", "0.97"].map(&mut tick),
+        [(true, false), (true, true), (true, true), (true, false),]
+    );
+    assert_eq!(heard, [1 << 39, 0, 1 << 39]);
 }
 
 /// `ceph -n osd.0 tell osd.1 version`: a tool is a client, whatever key it has.

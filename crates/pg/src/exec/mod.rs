@@ -99,6 +99,8 @@ pub(crate) struct OpContext {
     pub(crate) pg_num: u32,
     /// If the pool is full, the error for changes that make it larger.
     pub(crate) full: Option<Errno>,
+    /// True if the request might find no room on an OSD, and nobody has looked before.
+    pub(crate) lacks_room: bool,
     /// The id of the request's first notification; later ones count on from it.
     pub(crate) notify_id: u64,
     /// Bytes that the notifications that the request begins, and its answers to notifications, may hold until they are
@@ -254,8 +256,11 @@ pub(crate) fn execute(store: &dyn ObjectStore, ctx: &OpContext, op: &MOSDOp) -> 
 
 /// The error that refuses a change that makes its pool larger. Clients that do not want to try (FULL_TRY) wait until
 /// there is space, and send again; but not where the change is one of a class method and the client takes the request
-/// for a read.
+/// for a read. No flag helps where there might be no room at all: the change, and all that comes after it, would wait.
 fn full(ctx: &OpContext, op: &MOSDOp) -> Option<Errno> {
+    if ctx.lacks_room {
+        return Some(Errno::ENOSPC);
+    }
     let tries = op.flags & osd_flag::FULL_TRY != 0 || !op.says_it_writes();
     ctx.full.filter(|_| tries && op.flags & osd_flag::FULL_FORCE == 0)
 }

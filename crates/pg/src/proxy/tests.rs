@@ -190,6 +190,24 @@ fn a_pool_that_fails_all_requests_fails_what_is_passed_on_to_it() {
     assert!(world.pg.proxies.open.is_empty());
 }
 
+/// Its client has nothing to send again: the PG that passed it on would wait.
+#[test]
+fn growth_that_is_passed_on_is_refused_where_there_is_no_room() {
+    let (mut world, _) = passing_on();
+    let mut question = asked(&mut world).remove(0).1;
+    readdress(&mut question, &world);
+    question.op.ops = vec![OsdOp { code: OpCode::APPEND, ..write() }];
+    world.rooms.set(world.peers[1], 0);
+    world.say(world.peers[0], question.into());
+    // The refusal is logged, as that of a client's request.
+    world.confirm_all();
+    let answers = world.told().into_iter().filter_map(|(_, message)| match message {
+        Message::MPgProxyReply(answer) => Some(answer.reply.result),
+        _ => None,
+    });
+    assert_eq!(answers.collect::<Vec<_>>(), [Errno::ENOSPC.negated()]);
+}
+
 #[test]
 fn a_new_interval_begins_again_what_was_passed_on() {
     let (mut world, _) = passing_on();

@@ -33,7 +33,7 @@ impl Pg {
                 self.start_pull(source, object, version, ctx);
             }
         }
-        for (to, is_all) in self.push_targets(ctx.map) {
+        for (to, is_all) in self.push_targets(ctx) {
             if turn.is_none_or(|osd| osd == to) {
                 let room = self.recovery.room();
                 let pushes = ctx.recovery.active.room(to, turn.is_some(), limits).min(room);
@@ -77,7 +77,7 @@ impl Pg {
         is_urgent: bool,
         ctx: &Ctx<'_>,
     ) -> Vec<(OsdId, HObject, EVersion)> {
-        let is_held = ctx.map.has_flag(MapFlags::NORECOVER) || !toofull::may_recover(ctx.map, self.me);
+        let is_held = ctx.map.has_flag(MapFlags::NORECOVER) || !toofull::may_recover(ctx, self.me);
         let is_all = !is_urgent && !is_held;
         if is_all {
             let Recovery { pulling, pulls_from, .. } = &mut self.recovery;
@@ -113,11 +113,11 @@ impl Pg {
     }
 
     /// Members that lack objects, and whether they are sent more than what ops wait for.
-    fn push_targets(&self, map: &OsdMap) -> Vec<(OsdId, bool)> {
-        let recovers = !map.has_flag(MapFlags::NORECOVER);
-        let fills = recovers && self.may_fill(map);
-        let acting = self.acting_others().map(|osd| (osd, recovers && toofull::may_recover(map, osd)));
-        let targets = self.targets().map(|osd| (osd, fills && toofull::may_backfill(map, osd)));
+    fn push_targets(&self, ctx: &Ctx<'_>) -> Vec<(OsdId, bool)> {
+        let recovers = !ctx.map.has_flag(MapFlags::NORECOVER);
+        let fills = recovers && self.may_fill(ctx.map);
+        let acting = self.acting_others().map(|osd| (osd, recovers && toofull::may_recover(ctx, osd)));
+        let targets = self.targets().map(|osd| (osd, fills && toofull::may_backfill(ctx, osd)));
         acting.chain(targets).filter(|(osd, _)| self.lacked_by([*osd].into_iter()) > 0).collect()
     }
 

@@ -24,6 +24,7 @@ impl World {
             wall: UTime::default(),
             store: &mut self.store,
             map: &self.map,
+            rooms: &Default::default(),
             leases: &Leases::default(),
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),

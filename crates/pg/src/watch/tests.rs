@@ -52,6 +52,7 @@ impl World {
             wall: UTime::default(),
             store: &mut store,
             map: &self.map,
+            rooms: &Default::default(),
             leases: &Leases::default(),
             scrub: &ScrubPolicy::default(),
             recovery: &RecoveryPolicy::default(),

@@ -6,11 +6,11 @@
 //! begins long before they are equal, and what grows waits when it would need half of what there is, its own size
 //! ([`super::space_estimate`]) included. It may wait until something is removed, and all that is behind it in its
 //! collection waits with it; long before that the cluster is told that the device is full, and clients' writes are
-//! refused. A transaction that removes something waits only while a checkpoint is due that would find no room
-//! otherwise. So does one that has begun to move objects ([`super::moves`]), as a mount cannot end before it has: a
-//! step takes little, and the checkpoint behind it gives most of that back. So a checkpoint always finds some room, and
-//! the next mount's does, too: that one writes in one go what the running store had written with the checkpoint being
-//! made, and what has changed since.
+//! refused, or dropped by OSDs that know sooner. A transaction that removes something waits only while a checkpoint is
+//! due that would find no room otherwise. So does one that has begun to move objects ([`super::moves`]), as a mount
+//! cannot end before it has: a step takes little, and the checkpoint behind it gives most of that back. So a checkpoint
+//! always finds some room, and the next mount's does, too: that one writes in one go what the running store had written
+//! with the checkpoint being made, and what has changed since.
 //!
 //! What is pending without a place is written by each checkpoint, twice at a time. So whole blocks of it go to places
 //! as long as the next checkpoint finds its room without: they take no more there, and only once.

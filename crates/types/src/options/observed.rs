@@ -4,7 +4,7 @@
 use crate::EntityType;
 
 /// Options that a running OSD looks at.
-pub(super) const OSD: [&str; 44] = [
+pub(super) const OSD: [&str; 45] = [
     "bluestore_cache_size",
     "debug_ms",
     "debug_osd",
@@ -23,6 +23,7 @@ pub(super) const OSD: [&str; 44] = [
     "osd_deep_scrub_randomize_ratio",
     "osd_deep_scrub_stride",
     "osd_enable_op_tracker",
+    "osd_failsafe_full_ratio",
     "osd_heartbeat_grace",
     "osd_max_scrubs",
     "osd_memory_target",

@@ -1,0 +1,120 @@
+use auth::OsdCaps;
+use messages::{Message, OpCode, OsdOp, osd_flag};
+use store::MemStore;
+use types::{EntityAddr, EntityName, EntityType, GlobalId, Instant, PgPool, PoolId, PoolType, UTime};
+
+use super::*;
+use crate::{Effect, Event, Peer, Shard, ShardMessage};
+
+const POOL: PoolId = PoolId(3);
+/// Connections of clients: the first two to this shard, the last one to another.
+const OWN: ConnId = ConnId(1);
+const IDLE: ConnId = ConnId(2);
+const THEIRS: ConnId = ConnId(1 << 48 | 1);
+
+/// A shard that leads no PG, whose store is half full.
+struct Running {
+    osd: Osd,
+    store: MemStore,
+    effects: Vec<Effect>,
+}
+
+impl Running {
+    fn new() -> Running {
+        let mut osd = Osd::alone();
+        osd.map.pools.insert(POOL, PgPool::new(PoolType::REPLICATED, 3, 2, 0, 8));
+        osd.config.shard = Shard { index: 0, count: 2 };
+        let mut running = Running { osd, store: MemStore::new(), effects: Vec::new() };
+        [OWN, IDLE, THEIRS].into_iter().for_each(|conn| running.open(conn));
+        running
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.osd.handle(Instant(1), UTime::default(), event, &mut self.store, &mut self.effects);
+    }
+
+    fn open(&mut self, conn: ConnId) {
+        let peer = Peer {
+            name: EntityName::new(EntityType::CLIENT, "x"),
+            entity_type: EntityType::CLIENT,
+            global_id: GlobalId(7),
+            addr: EntityAddr::default(),
+            caps: OsdCaps::allow_all(),
+            features: 0,
+        };
+        self.handle(Event::ConnOpened(conn, Box::new(peer)));
+    }
+
+    /// Says how full stores may be.
+    fn set_ratio(&mut self, ratio: &str) {
+        self.osd.settings.inject("osd_failsafe_full_ratio", ratio).unwrap();
+        self.osd.follow_options();
+        self.with(Osd::look_at_room);
+    }
+
+    fn with<T>(&mut self, act: impl FnOnce(&mut Osd, &mut Ctx<'_>) -> T) -> T {
+        let (store, effects) = (&mut self.store, &mut self.effects);
+        act(&mut self.osd, &mut Ctx { now: Instant(1), wall: UTime::default(), store, effects })
+    }
+
+    /// True if the op is dropped.
+    fn drops(&mut self, conn: ConnId, op: &MOSDOp) -> bool {
+        self.with(|osd, ctx| osd.drops_for_room(conn, op, op.held_bytes(), ctx))
+    }
+
+    /// The connections that a tick closes.
+    fn closed(&mut self) -> Vec<ConnId> {
+        self.effects.clear();
+        self.with(Osd::end_dropping);
+        let closed = self.effects.iter().filter_map(|effect| match effect {
+            Effect::Close(conn) | Effect::ShardMessage(_, ShardMessage::Close(conn)) => Some(*conn),
+            _ => None,
+        });
+        closed.collect()
+    }
+}
+
+/// An op on an object of the PG.
+fn op(seed: u32, code: OpCode, flags: u32) -> MOSDOp {
+    let ops = vec![OsdOp::new(code)];
+    MOSDOp { pgid: PgId::new(POOL, seed), hash: seed, flags, ops, ..MOSDOp::default() }
+}
+
+#[test]
+fn changes_are_dropped_before_the_store_is_full_whatever_the_map_says() {
+    let mut running = Running::new();
+    let write = |flags: u32| op(5, OpCode::WRITEFULL, flags);
+    assert!(!running.drops(OWN, &write(0)), "the store is half full");
+    running.set_ratio("0.5");
+    running.handle(Event::Received(OWN, 1, Message::MOSDOp(Box::new(write(0)))));
+    assert_eq!(running.osd.sessions[&OWN].dropped.keys().collect::<Vec<_>>(), [&PgId::new(POOL, 5)]);
+    assert!(running.drops(OWN, &write(0)));
+    assert!(!running.drops(OWN, &op(5, OpCode::READ, 0)), "it takes no room");
+    assert!(
+        !running.drops(OWN, &write(osd_flag::FULL_TRY)) && !running.drops(OWN, &write(osd_flag::FULL_FORCE))
+    );
+    assert_eq!(running.closed(), [], "there is no room yet");
+}
+
+#[test]
+fn clients_send_again_in_order_what_was_dropped() {
+    let mut running = Running::new();
+    let write = |seed: u32| op(seed, OpCode::WRITEFULL, 0);
+    running.set_ratio("0.5");
+    assert!(running.drops(OWN, &write(5)) && running.drops(THEIRS, &write(5)));
+    running.set_ratio("0.97");
+    for conn in [OWN, THEIRS] {
+        assert!(running.drops(conn, &write(5)), "it would overtake the one before");
+        assert!(!running.drops(conn, &write(6)), "none of that PG was dropped");
+    }
+    assert!(!running.drops(IDLE, &write(5)), "none of its own was dropped");
+    assert_eq!(running.closed(), [OWN, THEIRS]);
+    // The other shard says when it is closed.
+    assert!(running.drops(THEIRS, &write(5)));
+    running.handle(Event::ShardMessage(1, ShardMessage::Closed(THEIRS)));
+    assert_eq!(running.closed(), []);
+    for conn in [OWN, THEIRS] {
+        running.open(conn);
+        assert!(!running.drops(conn, &write(5)));
+    }
+}
