@@ -5,7 +5,7 @@ use std::{mem::MaybeUninit, slice, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::pool::{Pages, Pool};
+use crate::buffer_pool::{Pages, Pool};
 
 /// A page-aligned buffer that is filled from its start up to `limit` bytes.
 pub(crate) struct PageBuf {

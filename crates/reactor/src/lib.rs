@@ -11,6 +11,7 @@
 mod addresses;
 mod backend;
 mod buffer;
+mod buffer_pool;
 mod channel;
 mod child;
 pub mod clock;
@@ -21,7 +22,6 @@ mod event;
 mod file;
 mod listener;
 mod memory;
-mod pool;
 mod reactor;
 mod signal;
 mod slab;

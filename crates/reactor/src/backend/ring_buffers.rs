@@ -17,7 +17,7 @@ use std::{
 use bytes::Bytes;
 use io_uring::{IoUring, types::BufRingEntry};
 
-use crate::{buffer::PageBuf, pool::Pool};
+use crate::{buffer::PageBuf, buffer_pool::Pool};
 
 /// The buffer group's number: one per ring.
 pub(crate) const BUFFER_GROUP: u16 = 0;

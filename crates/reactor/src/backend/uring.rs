@@ -349,7 +349,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{backend::batch::Batch, pool::Pool};
+    use crate::{backend::batch::Batch, buffer_pool::Pool};
 
     fn send(uring: &mut Uring, socket: &UnixStream, conn: u32) {
         let owner = Owner::Send(crate::ConnId(SlotId { index: conn, generation: 0 }));

@@ -10,11 +10,11 @@ use std::{
 use crate::{
     BackendKind, Config, ConnId, Event, ListenerId, Signal, Waker,
     backend::{Backend, Completion, Owner, Request},
+    buffer_pool::{self, Pool},
     clock,
     connection::Connection,
     file::File,
     listener::Listener,
-    pool::{self, Pool},
     signal,
     slab::Slab,
     timers::Timers,
@@ -141,7 +141,7 @@ impl Reactor {
         self.fire_timers(now, events);
         if now >= self.pool_ages_at {
             self.pool.age();
-            self.pool_ages_at = now + pool::AGE_NS;
+            self.pool_ages_at = now + buffer_pool::AGE_NS;
         }
         if self.waker.take() {
             events.push(Event::Woken);

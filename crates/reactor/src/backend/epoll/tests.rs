@@ -9,7 +9,7 @@ use std::{
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 
 use super::*;
-use crate::{FileId, backend::batch::Batch, pool::Pool, slab::SlotId};
+use crate::{FileId, backend::batch::Batch, buffer_pool::Pool, slab::SlotId};
 
 /// The kernel takes this for the file's own position, which is the only one that a pipe has.
 const OWN_POSITION: u64 = u64::MAX;
