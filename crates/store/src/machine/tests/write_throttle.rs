@@ -163,18 +163,30 @@ fn where_there_is_no_room_for_a_checkpoint_what_removes_does_not_wait_for_one() 
     assert_eq!(store.superblock.is_clean, 0);
 }
 
-#[test]
-fn a_store_ends_though_it_has_no_room_to_commit_all() {
-    let mut rng = StdRng::seed_from_u64(24);
-    let (mut store, mut disk) = without_room(100, 0, &mut rng);
+/// Fills the journal with changes, each looked at when all that it leads to is done. How many they were.
+fn fill_journal(
+    store: &mut Store,
+    disk: &mut VirtualDisk,
+    rng: &mut StdRng,
+    look: impl Fn(&Store, u32),
+) -> u32 {
     let mut number = 0;
     while !store.is_journal_full {
         store.submit(Token(u64::from(number)), put_own(number));
         store.kick();
-        settle(&mut store, &mut disk, &mut rng);
+        settle(store, disk, rng);
+        look(store, number);
         number += 1;
         assert!(number < 10_000, "the journal is small");
     }
+    number
+}
+
+#[test]
+fn a_store_ends_though_it_has_no_room_to_commit_all() {
+    let mut rng = StdRng::seed_from_u64(24);
+    let (mut store, mut disk) = without_room(100, 0, &mut rng);
+    fill_journal(&mut store, &mut disk, &mut rng, |_, _| ());
     store.unmount();
     settle(&mut store, &mut disk, &mut rng);
     assert!(store.is_unmounted() && store.uncommitted_count() > 0);
@@ -201,15 +213,9 @@ fn pages_that_checkpoints_without_room_have_placed_are_not_needed_again() {
 fn a_checkpoint_without_room_is_tried_again_when_something_has_changed() {
     let mut rng = StdRng::seed_from_u64(28);
     let (mut store, mut disk) = without_room(100, 0, &mut rng);
-    let mut number = 0;
-    while !store.is_journal_full {
-        store.submit(Token(u64::from(number)), put_own(number));
-        store.kick();
-        settle(&mut store, &mut disk, &mut rng);
+    let number = fill_journal(&mut store, &mut disk, &mut rng, |store, number| {
         assert!(!store.wants_checkpoint(), "{number}: it was tried just now");
-        number += 1;
-        assert!(number < 10_000, "the journal is small");
-    }
+    });
     assert!(store.has_no_room() && !store.wants_checkpoint());
     store.submit_now(Token(u64::from(number)), put_own(number));
     assert!(store.wants_checkpoint(), "there is more to commit");
