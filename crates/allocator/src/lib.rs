@@ -5,6 +5,7 @@
     reason = "what mimalloc's crate does not wrap: functions without an alignment, and options"
 )]
 
+mod ahead;
 mod recent;
 
 use std::{
@@ -14,6 +15,8 @@ use std::{
 };
 
 use mimalloc::MiMalloc;
+
+pub use ahead::keep_ready;
 
 /// mimalloc, chosen by measurement (docs/dependencies.md). What needs no alignment of its own, which is nearly
 /// everything, goes past the checks for one: with the crate's own `MiMalloc` a replicated write of 4 KiB takes 2 % more
@@ -141,6 +144,7 @@ unsafe extern "C" {
 
 /// With `is_eager` all that is free goes back to the kernel, and what is freed later soon.
 pub fn give_back(is_eager: bool) {
+    ahead::pause(is_eager);
     mi_option_set(PURGE_DELAY, if is_eager { PURGE_DELAY_EAGER } else { PURGE_DELAY_DEFAULT });
     if is_eager {
         mi_collect(true);

@@ -259,6 +259,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Osd(osd) => log_file(EntityType::OSD, &osd.id, &osd.conf)?,
     };
     logging::start(log.as_deref())?;
+    if matches!(command, Command::Up(_) | Command::Osd(_)) {
+        allocator::keep_ready();
+    }
     if matches!(command, Command::Up(_) | Command::Mon(_) | Command::Osd(_)) {
         daemon::raise_limits();
     }
