@@ -146,6 +146,11 @@ impl PgLog {
         self.position(version).is_some()
     }
 
+    /// True when the log has exactly this change, and it is one of this object.
+    pub(crate) fn has_change_of(&self, object: &HObject, version: EVersion) -> bool {
+        self.position(version).is_some_and(|at| self.entries[at].object == *object)
+    }
+
     /// The requests that are known, and the changes that they made.
     pub(crate) fn requests(&self) -> impl Iterator<Item = (ReqId, EVersion)> + '_ {
         self.by_reqid.iter().map(|(reqid, version)| (*reqid, *version))

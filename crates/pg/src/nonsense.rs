@@ -4,6 +4,7 @@
 //! Only what no sound OSD says, whatever happens to it and to the network, is refused. What is late, or said to a copy
 //! that has another part by now, is for the handlers to drop.
 
+use codec::Decode;
 use messages::{MOSDRepOp, MPgLog, MPgNotify, MPgPush, Message, pg_peer_target};
 use thiserror::Error;
 use types::{
@@ -11,7 +12,11 @@ use types::{
     Transaction, TxnOp,
 };
 
-use crate::{Ctx, Effect, LEASE_AT_MOST, Pg, exec::OBJECT_BYTES_MAX, pg::Phase};
+use crate::{
+    Ctx, Effect, LEASE_AT_MOST, Pg,
+    exec::{INFO_XATTR, OBJECT_BYTES_MAX, ObjectInfo},
+    pg::Phase,
+};
 
 /// No PG makes so many changes. What is computed from the number of one that was made does not overflow.
 const VERSION_END: u64 = 1 << 62;
@@ -137,14 +142,22 @@ fn are_made(missing: &Missing, last: EVersion) -> bool {
     missing.values().all(|need| *need <= last)
 }
 
-/// What is pushed makes one object, out of nothing.
+/// What is pushed makes one object, out of nothing, in the version that is named with it.
 fn check_push(push: &MPgPush) -> Result<(), Nonsense> {
     check_txn(&push.txn, CollId::pg(push.pgid))?;
     let is_of_object = |op: &TxnOp| match op {
         TxnOp::Object(_, Mutation::CloneFrom { .. }) => false,
         op => op.object() == Some(&push.object),
     };
-    holds(push.txn.ops.iter().all(is_of_object), Nonsense::OtherPlace)
+    holds(push.txn.ops.iter().all(is_of_object), Nonsense::OtherPlace)?;
+    let info = |op: &TxnOp| match op {
+        TxnOp::Object(_, Mutation::SetXattrs(xattrs)) => {
+            ObjectInfo::from_bytes(xattrs.get(INFO_XATTR)?.clone()).ok()
+        }
+        _ => None,
+    };
+    let mut infos = push.txn.ops.iter().filter_map(info);
+    holds(infos.all(|info| info.version == push.version), Nonsense::Unmade)
 }
 
 /// Whether all objects are here that a message names as the PG's.
@@ -202,6 +215,11 @@ impl Pg {
             // Of these, what is found to be bad here comes to be missing.
             Message::MPgBadCopy(m) if is_replica => holds(m.version <= last, Nonsense::Unmade),
             Message::MPgPull(m) if is_replica => holds(m.version <= last, Nonsense::Unmade),
+            // A primary takes the version that it lacks and no other, as a copy that did not take over its log may have
+            // one that came to nothing.
+            Message::MPgPush(m) if is_replica => {
+                holds(self.may_be_pushed(&m.object, m.version), Nonsense::Unmade)
+            }
             // It was activated by the log that this copy has.
             Message::MPgActivated(m) if self.is_primary() => {
                 holds(are_made(&m.missing, last), Nonsense::Unmade)
@@ -210,6 +228,15 @@ impl Pg {
             Message::MOSDRepScrubMap(m) => holds(self.scrubs.may_hear(from, m), Nonsense::OtherPlace),
             _ => Ok(()),
         }
+    }
+
+    /// True for a version of an object that the primary may have: none is newer than the log. One that is newer than
+    /// what this copy lacks is that of a change that has come since.
+    fn may_be_pushed(&self, object: &HObject, version: EVersion) -> bool {
+        let PgInfo { last_update, log_tail, .. } = self.info;
+        let is_newer = self.missing.get(object).is_some_and(|need| version > *need);
+        let is_logged = || version <= log_tail || self.log.has_change_of(object, version);
+        version <= last_update && (!is_newer || is_logged())
     }
 
     /// Hears nothing more of the OSD that has said what cannot be so. It must not: a copy that takes a message behind

@@ -449,6 +449,11 @@ impl Pg {
     /// An object came that this copy lacks. Version zero says that the sender lacks it as well, and could not use what
     /// was pushed there, if anything was.
     pub(crate) fn on_push(&mut self, from: OsdId, message: MPgPush, ctx: &mut Ctx<'_>) {
+        // A replica takes what its primary has, once it has taken over the log that says what it lacks.
+        let is_replica = from == self.members.primary && self.phase == Phase::Replica;
+        if !self.is_primary() && !is_replica {
+            return;
+        }
         let is_part = message.is_part();
         let MPgPush { object, version, txn: pushed, begin, next, .. } = message;
         if self.is_primary() && version != EVersion::ZERO && from != self.me {
@@ -469,8 +474,8 @@ impl Pg {
         if self.is_primary() && !self.recovery.is_pulled_from(&object, from) {
             return;
         }
-        // A replica takes what its primary has. A primary takes what the log names and nothing else: a
-        // newer version is of a history that came to nothing.
+        // A replica may get a version that is newer than what it lacks. A primary takes what the log names and nothing
+        // else: a newer version is of a history that came to nothing.
         let suits = |need: &EVersion| *need == version || *need < version && !self.is_primary();
         let is_needed = self.missing.get(&object).is_some_and(suits);
         if !is_needed {

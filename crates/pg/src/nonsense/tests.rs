@@ -281,6 +281,59 @@ fn no_copy_lacks_what_was_not_made() {
     is_refused(&mut world, pull.into(), Nonsense::Unmade);
 }
 
+/// Object 1, which the replica has lacked since its second change, is pushed as it was before and after. Nothing of the
+/// versions that no change made is kept.
+#[test]
+fn a_push_is_of_a_version_that_was_made() {
+    let mut world = World::replica();
+    let changes = vec![world.entry(1, 4, 1), world.entry(2, 5, 2)];
+    world.activate(3, changes, 5, None);
+    assert_eq!(world.missing(), [(world.object(1), 4), (world.object(2), 5)]);
+    let (peer, pgid, epoch) = (world.peers[0], world.pg.pgid, world.map.epoch);
+    let push = |world: &World, at: u64, version: u64, of_info: u64| {
+        let (object, txn) = (world.object(at), world.content(at, of_info));
+        Message::from(MPgPush::whole((pgid, epoch), object, world.version(version), txn))
+    };
+    for (at, version, of_info) in [
+        (1, 6, 6),
+        (1, u64::MAX, u64::MAX),
+        // Of objects that are here, too.
+        (3, 6, 6),
+        // It was made of another object.
+        (1, 5, 5),
+        (1, 4, 6),
+        (1, 4, 3),
+    ] {
+        for is_part in [false, true] {
+            let mut message = push(&world, at, version, of_info);
+            if let Message::MPgPush(push) = &mut message {
+                push.next = is_part.then(Default::default);
+            }
+            is_refused(&mut world, message, Nonsense::Unmade);
+        }
+    }
+    let epoch_to_come = EVersion::new(epoch.next(), 4);
+    let part = MPgPush::whole((pgid, epoch), world.object(1), epoch_to_come, Transaction::new(world.pg.coll));
+    is_refused(&mut world, part.into(), Nonsense::Unmade);
+    // The primary has lost its second change: that is damage, and told.
+    world.told();
+    let older = push(&world, 1, 1, 1);
+    world.say(peer, older);
+    assert!(matches!(&world.told()[..], [(_, Message::MPgPush(word))] if word.version == EVersion::ZERO));
+    // A change that has come since is sent as well.
+    let mut change = change(&world, 1);
+    change.version = world.version(6);
+    change.log[0] = world.entry(1, 6, 4);
+    change.txn = Transaction::new(world.pg.coll);
+    world.say(peer, change.into());
+    for (at, version) in [(1, 6), (2, 5)] {
+        let sound = push(&world, at, version, version);
+        world.say(peer, sound);
+    }
+    assert_eq!((refused(&mut world), world.missing()), (vec![], vec![]));
+    assert_eq!([1, 2].map(|at| world.stored(at)), [6, 5]);
+}
+
 /// Counts are believed, as nothing tells that they are wrong.
 #[test]
 fn counts_of_another_osd_end_at_the_highest_number() {

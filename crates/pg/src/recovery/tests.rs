@@ -266,6 +266,25 @@ fn a_copy_counts_as_repaired_where_a_good_one_takes_its_place() {
 }
 
 #[test]
+fn a_replica_takes_objects_of_the_primary_that_it_follows_alone() {
+    let mut world = World::replica();
+    let change = world.entry(2, 4, 2);
+    world.activate(3, vec![change], 4, None);
+    let lacking = (vec![(world.object(2), 4)], 2);
+    let (primary, other) = (world.peers[0], world.peers[1]);
+    for osd in [other, OsdId(77)] {
+        world.push(osd, 2, 4);
+        assert_eq!((world.missing(), world.stored(2)), lacking, "of {osd}");
+    }
+    world.act(|pg, ctx| pg.start_interval(ctx));
+    world.push(primary, 2, 4);
+    assert_eq!((world.missing(), world.stored(2)), lacking, "before it is activated");
+    world.activate(4, Vec::new(), 4, None);
+    world.push(primary, 2, 4);
+    assert_eq!((world.missing(), world.stored(2)), (vec![], 4));
+}
+
+#[test]
 fn a_bad_copy_that_is_given_up_is_not_repaired() {
     let mut world = World::active();
     world.lose(1);

@@ -33,6 +33,8 @@ proptest! {
         txn.ops.pop();
         txn.push(&object, Mutation::SetXattrs(system.into()));
         let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
+        // Of its own copy, the sender knows no more than the record says.
+        let version = ObjectInfo::from_bytes(info.clone()).map_or(version, |info| info.version);
         world.say(peers[0], MPgPush::whole((pgid, epoch), object.clone(), version, txn).into());
         world.push(peers[1], 3, 0);
         prop_assert_eq!(world.pg.unfound_count(), 0);
