@@ -1,5 +1,5 @@
-//! Whether a store's devices are all there and its own, as the labels on them say. A copy of a label that is none is
-//! written again.
+//! Whether a store's devices are all there and its own, as the labels on them say. A copy of a label that is none, or
+//! another store's, is written again.
 
 use std::collections::BTreeMap;
 
@@ -80,12 +80,7 @@ impl Mount {
                 reading.insert(self.read_label(place), (place, reads + 1));
                 return Ok(Step::Labels { superblock, reading, found });
             }
-            let label = result.ok().flatten().and_then(|data| DeviceLabel::from_block(&data));
-            if let (Some(findings), None) = (&mut self.findings, &label) {
-                let offset = place.role.base();
-                findings.problems.push(Problem::Index { what: "label of a device", offset });
-            }
-            found.push((place, label));
+            found.push((place, result.ok().flatten().and_then(|data| DeviceLabel::from_block(&data))));
         }
         if !reading.is_empty() {
             return Ok(Step::Labels { superblock, reading, found });
@@ -99,20 +94,31 @@ impl Mount {
                 return Err(MountError::DeviceWrong { role, owner });
             }
             for (place, label) in copies().filter(|(_, label)| label.as_ref() != Some(&own)) {
-                let at = spot(place.block * BLOCK);
-                match label {
-                    // The device may have been given to two stores: what tells of that stays.
-                    Some(other) => {
-                        tracing::warn!(at, osd = other.osd, "a copy of a device's label is another store's");
-                    }
-                    None => {
-                        tracing::warn!(at, "a copy of a device's label is damaged");
-                        self.bad_labels.push(*place);
-                    }
-                }
+                self.note_bad_label(*place, label.as_ref());
             }
         }
         self.devices_known(*superblock)
+    }
+
+    /// One copy of a label is not this store's, and the other one is. If it is another store's, that one had the device
+    /// before, or was never made to its end: both copies are written before any superblock. This mount writes to the
+    /// device in any case, and a copy that says otherwise would let the other store do so, too.
+    fn note_bad_label(&mut self, place: LabelPlace, label: Option<&DeviceLabel>) {
+        let offset = place.block * BLOCK;
+        match label {
+            Some(other) => {
+                tracing::warn!(
+                    at = spot(offset),
+                    osd = other.osd,
+                    "a copy of a device's label is another store's"
+                );
+            }
+            None => tracing::warn!(at = spot(offset), "a copy of a device's label is damaged"),
+        }
+        if let Some(findings) = &mut self.findings {
+            findings.problems.push(Problem::Index { what: "label of a device", offset });
+        }
+        self.bad_labels.push(place);
     }
 
     /// Writes bad copies of labels again, when the store is known to be sound.

@@ -44,7 +44,7 @@ pub struct Mount {
     pub(super) new_key: JournalKey,
     /// True until both superblocks have that key.
     pub(super) is_key_given: bool,
-    /// Copies of labels that are none: to be written again.
+    /// Copies of labels that are not this store's: to be written again.
     pub(super) bad_labels: Vec<LabelPlace>,
     /// Set if the store is only to be looked at.
     pub(super) findings: Option<Box<Findings>>,

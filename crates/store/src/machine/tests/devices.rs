@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     DeviceCommand, DeviceError, DeviceRole,
-    superblock::{COPIES, Superblock},
+    superblock::{COPIES, DeviceLabel, Superblock},
 };
 
 const BOTH: DeviceSizes = DeviceSizes { main: DISK_BYTES, journal: Some(2 << 20), index: Some(2 << 20) };
@@ -150,28 +150,7 @@ fn missing_swapped_and_foreign_devices_are_refused() {
     );
     disk.resize(BOTH);
     // Its first block and the copy are those of another store.
-    for block in [0, 16] {
-        let mut label = crate::superblock::DeviceLabel::new(
-            &mount(&mut disk, &mut rng).unwrap().superblock,
-            DeviceRole::Index,
-        );
-        label.osd = 9;
-        label.store_uuid = Uuid([9; 16]);
-        let data = Bytes::from(codec::AlignedBuf::from_slice(&label.to_block()));
-        let offset = DeviceRole::Index.base() + block * BLOCK;
-        disk.execute(crate::DeviceCommand::Write {
-            token: Token(1),
-            offset,
-            data,
-            more: Vec::new(),
-            durable: true,
-        })
-        .1
-        .unwrap();
-        if block == 0 {
-            mount(&mut disk, &mut rng).expect("one copy is enough");
-        }
-    }
+    LABELS[2..].iter().for_each(|offset| give_label_to_another(&mut disk, *offset));
     assert_eq!(
         mount_error(&mut disk, &mut rng),
         "the device given for the index is not this store's: it is of a store of osd.9, or of another use"
@@ -211,6 +190,16 @@ fn a_label_that_cannot_be_read_once_is_read_again() {
     }
 }
 
+/// This copy of the index device's label becomes that of another store.
+fn give_label_to_another(disk: &mut VirtualDisk, offset: u64) {
+    let read = DeviceCommand::Read { token: Token(1), offset, len: BLOCK };
+    let own = DeviceLabel::from_block(&disk.execute(read).1.unwrap().unwrap()).expect("a label");
+    let label = DeviceLabel { osd: 9, store_uuid: Uuid([9; 16]), ..own };
+    let data = Bytes::from(codec::AlignedBuf::from_slice(&label.to_block()));
+    let write = DeviceCommand::Write { token: Token(1), offset, data, more: Vec::new(), durable: true };
+    disk.execute(write).1.unwrap();
+}
+
 /// Where labels and their copies are.
 const LABELS: [u64; 4] = [
     DeviceRole::Journal.base() + COPIES[0] * BLOCK,
@@ -230,6 +219,20 @@ fn a_mount_writes_a_bad_copy_of_a_label_again() {
     mount(&mut disk, &mut rng).unwrap();
     disk.crash(&mut rng);
     assert_eq!(disk.fsck(config(), &mut rng).problems, []);
+}
+
+#[test]
+fn a_mount_writes_a_copy_of_a_label_again_that_is_another_stores() {
+    for offset in [LABELS[2], LABELS[3]] {
+        let mut rng = StdRng::seed_from_u64(8);
+        let mut disk = formatted(BOTH, &config());
+        used(&mut disk, &mut rng).unmount_after(&mut disk, &mut rng);
+        give_label_to_another(&mut disk, offset);
+        assert_eq!(disk.fsck(config(), &mut rng).problems.len(), 1);
+        mount(&mut disk, &mut rng).expect("one copy is enough");
+        disk.crash(&mut rng);
+        assert_eq!(disk.fsck(config(), &mut rng).problems, []);
+    }
 }
 
 #[test]
