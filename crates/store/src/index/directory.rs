@@ -29,6 +29,8 @@ pub(crate) struct Directory {
     nodes: Vec<Node>,
     /// Those before it are not dirty.
     clean_upto: usize,
+    /// How many are dirty.
+    dirty_count: usize,
     page_count: usize,
     /// Bytes that pages and tables take on the device.
     bytes: u64,
@@ -78,9 +80,11 @@ impl Directory {
     fn of(nodes: Vec<Node>) -> Directory {
         let page_count = nodes.iter().map(|node| node.pages.len()).sum::<usize>();
         let loaded_count = nodes.iter().map(|node| node.loaded_count).sum::<usize>();
+        let dirty_count = nodes.iter().filter(|node| node.is_dirty).count();
         let mut out = Directory {
             nodes,
             clean_upto: 0,
+            dirty_count,
             page_count,
             bytes: 0,
             packed_bytes: 0,
@@ -172,6 +176,11 @@ impl Directory {
     /// How many tables they are in.
     pub(crate) fn table_count(&self) -> usize {
         self.nodes.len()
+    }
+
+    /// How many tables differ from what is on the device.
+    pub(crate) fn dirty_table_count(&self) -> usize {
+        self.dirty_count
     }
 
     /// Bytes of memory of the directory itself.
@@ -355,7 +364,8 @@ impl Directory {
     }
 
     fn mark_dirty(&mut self, node: usize) {
-        self.nodes[node].is_dirty = true;
+        let was_dirty = std::mem::replace(&mut self.nodes[node].is_dirty, true);
+        self.dirty_count += usize::from(!was_dirty);
         self.clean_upto = self.clean_upto.min(node);
     }
 
@@ -367,6 +377,7 @@ impl Directory {
         self.mark_dirty(node);
         if self.nodes[node].pages.len() > TABLE_PAGES_MAX {
             let half = self.nodes[node].split();
+            self.dirty_count += usize::from(half.is_dirty);
             self.nodes.insert(node + 1, half);
         }
     }
@@ -403,6 +414,7 @@ impl Directory {
         self.retire(page.place, gone);
         if is_alone {
             let node = self.nodes.remove(at.node);
+            self.dirty_count -= usize::from(node.is_dirty);
             self.clean_upto = self.clean_upto.min(at.node);
             self.retire(node.place, gone);
         } else {
@@ -423,6 +435,7 @@ impl Directory {
         self.clean_upto = is_dirty.map_or(self.nodes.len(), |at| self.clean_upto + at);
         let node = self.nodes.get_mut(self.clean_upto)?;
         node.is_dirty = false;
+        self.dirty_count -= 1;
         let pages = node.pages.iter().enumerate();
         let pages: Vec<_> = pages.map(|(at, page)| (node.keys.get(at), page.place.blob.clone())).collect();
         Some((node.keys.get(0), Table::new(pages)))

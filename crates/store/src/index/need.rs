@@ -112,9 +112,17 @@ impl Index {
         pages.map(|(first, _)| self.page_need(&first)).sum()
     }
 
-    /// Bytes that a checkpoint begun now takes for pages, tables and the root, about; 0 if no page has changed.
+    /// Bytes that a checkpoint begun now takes for pages, tables and the root, about; 0 if no page and no table has
+    /// changed.
     pub(crate) fn dirty_need(&self) -> u64 {
-        if self.dirty.is_empty() { 0 } else { self.bytes_of(self.need) + self.tables_need(self.dirty.len()) }
+        let count = self.dirty.len() + self.left_table_count();
+        if count == 0 { 0 } else { self.bytes_of(self.need) + self.tables_need(count) }
+    }
+
+    /// Tables that a checkpoint has left which placed their pages and came to nothing. One that froze pages counts
+    /// them.
+    fn left_table_count(&self) -> usize {
+        if self.frozen_count == 0 { self.directory.dirty_table_count() } else { 0 }
     }
 
     /// More than both of these together, told without a division: they may be asked for with every change.
@@ -130,7 +138,9 @@ impl Index {
             return 0;
         }
         let (count, left) = (self.frozen_count as u64, (self.frozen.len() + self.rendered.len()) as u64);
-        self.bytes_of(self.frozen_need) / count * left.min(count) + self.tables_need(self.frozen_count)
+        // A page that is placed has made its table dirty.
+        let table_count = left as usize + self.directory.dirty_table_count();
+        self.bytes_of(self.frozen_need) / count * left.min(count) + self.tables_need(table_count)
     }
 
     /// What the tables of so many pages, which may all be in different tables, and the root take.

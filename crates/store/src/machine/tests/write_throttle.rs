@@ -210,6 +210,15 @@ fn pages_that_checkpoints_without_room_have_placed_are_not_needed_again() {
 }
 
 #[test]
+fn tables_that_a_checkpoint_without_room_has_left_are_needed() {
+    let mut rng = StdRng::seed_from_u64(29);
+    // Enough for the page above what is a mount's, but not for what leads to it.
+    let (store, _) = without_room(2, 9, &mut rng);
+    assert_eq!((store.space.mount_reserve(), store.index.dirty_count()), (8, 0), "the page is placed");
+    assert!(store.index_need() >= 3 * BLOCK, "{}: a table, the root and the map", store.index_need());
+}
+
+#[test]
 fn a_checkpoint_without_room_is_tried_again_when_something_has_changed() {
     let mut rng = StdRng::seed_from_u64(28);
     let (mut store, mut disk) = without_room(100, 0, &mut rng);
