@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use mon::{Ledger, LedgerContents, LedgerError, LedgerTxn, Revision};
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
 use crate::private;
 
@@ -28,6 +28,14 @@ pub(crate) struct EmbeddedLedger {
 fn io(error: impl std::fmt::Display) -> LedgerError {
     tracing::error!(%error, "the ledger failed");
     LedgerError::Io { errno: EIO }
+}
+
+/// Begins what is durable before it counts, which takes a second sync: then damage to the last commit is told from a
+/// commit that the power cut short, and is not answered by the state before it.
+fn begin_write(database: &Database) -> Result<WriteTransaction, redb::Error> {
+    let mut txn = database.begin_write()?;
+    txn.set_two_phase_commit(true);
+    Ok(txn)
 }
 
 impl EmbeddedLedger {
@@ -59,8 +67,11 @@ impl EmbeddedLedger {
 
     fn open_sound(path: &Path) -> Result<EmbeddedLedger, redb::Error> {
         verify::verify(verify::read(path)?)?;
-        let database = Database::create(path)?;
-        let txn = database.begin_write()?;
+        EmbeddedLedger::of(Database::create(path)?)
+    }
+
+    fn of(database: Database) -> Result<EmbeddedLedger, redb::Error> {
+        let txn = begin_write(&database)?;
         txn.open_table(ENTRIES)?;
         txn.open_table(REVISION)?;
         txn.commit()?;
@@ -79,7 +90,7 @@ impl EmbeddedLedger {
     }
 
     fn write(&mut self, change: &LedgerTxn) -> Result<Result<Revision, LedgerError>, redb::Error> {
-        let txn = self.database.begin_write()?;
+        let txn = begin_write(&self.database)?;
         let found = {
             let mut revision = txn.open_table(REVISION)?;
             let found = revision.get(())?.map_or(0, |v| v.value());
@@ -119,6 +130,9 @@ impl Ledger for EmbeddedLedger {
 
 #[cfg(test)]
 mod damage;
+
+#[cfg(test)]
+mod power_cut;
 
 #[cfg(test)]
 mod tests {

@@ -15,6 +15,8 @@ use redb::{
 const FLAGS_AT: usize = 9;
 /// Which of the two commit slots counts.
 const SECOND_SLOT: u8 = 1;
+/// Where the checksums of the slots end.
+const SLOT_ENDS: [usize; 2] = [192, 320];
 const WAS_NOT_CLOSED: u8 = 2;
 /// The last commit was durable before it counted. So it is there as a whole, or damaged.
 const IS_WHOLE: u8 = 4;
@@ -43,7 +45,12 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 pub(super) fn verify(mut bytes: Vec<u8>) -> Result<(), Error> {
     let Some(flags) = bytes.get_mut(FLAGS_AT) else { return Ok(()) };
     let is_whole = *flags & IS_WHOLE != 0;
-    *flags = *flags & SECOND_SLOT | WAS_NOT_CLOSED;
+    let slot = *flags & SECOND_SLOT;
+    *flags = slot | WAS_NOT_CLOSED;
+    // What the other slot has may be newer, and under way. It does not count, and the copy is to say so.
+    if is_whole && let Some(last) = bytes.get_mut(SLOT_ENDS[usize::from(slot ^ SECOND_SLOT)] - 1) {
+        *last ^= 0xff;
+    }
     let memory = InMemoryBackend::new();
     memory.set_len(bytes.len() as u64)?;
     memory.write(0, &bytes)?;
