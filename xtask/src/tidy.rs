@@ -67,7 +67,7 @@ const FORBIDDEN_ARROWS: &[(&str, &str)] = &[
 ];
 
 /// Crates that may do IO.
-const IO_CRATES: &[&str] = &["reactor", "daemon", "loligo", "xtask"];
+const IO_CRATES: &[&str] = &["allocator", "reactor", "daemon", "loligo", "xtask"];
 
 /// External crates that only IO crates may use.
 const IO_DEPENDENCIES: &[&str] = &["io-uring", "rustix", "libc", "tokio", "redb", "mio"];
