@@ -8,6 +8,7 @@
 use std::{
     ffi::{c_int, c_void},
     fs,
+    mem::MaybeUninit,
     ops::{BitOr, Range},
     ptr,
     sync::{
@@ -170,18 +171,34 @@ fn start_keeper() {
     if START.load(Ordering::Relaxed) == 0 || KEEPER.get().is_some() {
         return;
     }
-    let spawned = thread::Builder::new().name("memory".to_owned()).spawn(|| {
-        loop {
-            thread::park();
-            if !ready_wanted() {
-                return;
+    let spawned = without_signals(|| {
+        thread::Builder::new().name("memory".to_owned()).spawn(|| {
+            loop {
+                thread::park();
+                if !ready_wanted() {
+                    return;
+                }
             }
-        }
+        })
     });
     // Without it, memory is what it would be anyway.
     if let Ok(keeper) = spawned {
         KEEPER.get_or_init(|| keeper.thread().clone());
     }
+}
+
+/// Begins a thread that signals pass by: they are for those that wait for them, and would end the process here.
+fn without_signals<T>(begin: impl FnOnce() -> T) -> T {
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: both sets are written before they are read; the calls cannot fail with these arguments.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let begun = begin();
+    // SAFETY: as above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+    begun
 }
 
 /// Stops making memory ready, or goes on.
