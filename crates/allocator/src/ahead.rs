@@ -231,7 +231,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::Allocator;
+    use crate::{Allocator, tests::EAGERNESS};
 
     fn region(at: usize) -> *mut c_void {
         ptr::with_exposed_provenance_mut(START.load(Ordering::Relaxed) + at * REGION_BYTES)
@@ -265,6 +265,7 @@ mod tests {
     /// Far from what mimalloc uses here.
     #[test]
     fn what_lies_behind_memory_in_use_is_made_ready_and_can_go_again() {
+        let _eagerness = EAGERNESS.lock();
         let (first, piece) = (REGIONS - 20, 64 << 10);
         let tell = |is_used, start, size| commit(is_used, start, size, ptr::null_mut(), ptr::null_mut());
         assert!(tell(true, region(first), piece));

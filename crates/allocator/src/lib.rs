@@ -1,8 +1,8 @@
-//! The program's allocator: mimalloc, behind a few blocks that were freed lately, and how eager it is to give memory
-//! back.
+//! The program's allocator: mimalloc, behind a few blocks that were freed lately, how eager it is to give memory back,
+//! and memory that is made ready before it is used.
 #![allow(
     unsafe_code,
-    reason = "what mimalloc's crate does not wrap: functions without an alignment, and options"
+    reason = "what mimalloc's crate does not wrap: functions without an alignment, options, and an arena"
 )]
 
 mod ahead;
@@ -142,7 +142,7 @@ unsafe extern "C" {
     safe fn mi_collect(force: bool);
 }
 
-/// With `is_eager` all that is free goes back to the kernel, and what is freed later soon.
+/// With `is_eager` all that is free goes back to the kernel, what is freed later soon, and nothing is made ready ahead.
 pub fn give_back(is_eager: bool) {
     ahead::pause(is_eager);
     mi_option_set(PURGE_DELAY, if is_eager { PURGE_DELAY_EAGER } else { PURGE_DELAY_DEFAULT });
@@ -152,8 +152,13 @@ pub fn give_back(is_eager: bool) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+
+    /// Held by tests that say how eager the allocator of this process is.
+    pub(crate) static EAGERNESS: Mutex<()> = Mutex::new(());
 
     #[test]
     fn memory_of_all_sizes_is_aligned_and_keeps_what_is_in_it() {
@@ -273,6 +278,7 @@ mod tests {
 
     #[test]
     fn the_option_is_the_one_that_is_meant() {
+        let _eagerness = EAGERNESS.lock();
         assert_eq!(mi_option_get(PURGE_DELAY), PURGE_DELAY_DEFAULT, "what no other option begins with");
         give_back(true);
         assert_eq!(mi_option_get(PURGE_DELAY), PURGE_DELAY_EAGER);
