@@ -258,7 +258,8 @@ impl State {
         if let Some(bytes) = value
             && epoch > self.osdmap.epoch
         {
-            let inc = Incremental::from_prefix(bytes.clone())?;
+            // OSDs, which are sent it as it is, take no bytes behind it either.
+            let inc = Incremental::from_bytes(bytes.clone())?;
             if inc.epoch != epoch {
                 return Err(bad_map(epoch));
             }
@@ -291,10 +292,10 @@ impl State {
             return Some(OsdMap::clone(&self.osdmap));
         }
         let (_, bytes) = self.fulls.range(..=epoch).next_back()?;
-        let mut map = OsdMap::from_prefix(bytes.clone()).ok()?;
+        let mut map = OsdMap::from_bytes(bytes.clone()).ok()?;
         while map.epoch < epoch {
             let inc = self.incrementals.get(map.epoch.next())?;
-            map.apply(&Incremental::from_prefix(inc.clone()).ok()?).ok()?;
+            map.apply(&Incremental::from_bytes(inc.clone()).ok()?).ok()?;
         }
         Some(map)
     }
@@ -323,6 +324,11 @@ mod tests {
     fn is_read(key: &str, value: Option<Bytes>) -> bool {
         let entries = [(key.to_owned(), value.unwrap())].into();
         State::load(&LedgerContents { entries, ..LedgerContents::default() }).is_ok()
+    }
+
+    /// The same with a byte behind it.
+    fn longer(bytes: &Bytes) -> Option<Bytes> {
+        Some([&bytes[..], &[0]].concat().into())
     }
 
     /// Whether a map of this epoch that is otherwise as `change` makes it is read under the key of epoch 3.
@@ -374,7 +380,6 @@ mod tests {
         assert!(is_map_read(3, |_| ()) && !is_map_read(2, |_| ()) && !is_map_read(4, |_| ()));
         assert!(!is_map_read(3, |map| map.fsid = Uuid([1; 16])), "a map of another cluster");
         let mut inc = Incremental::new(Uuid::NIL, Epoch(1));
-        let longer = |bytes: &Bytes| Some([&bytes[..], &[0]].concat().into());
         inc.fullmap = {
             let mut map = OsdMap::new(Uuid::NIL, UTime::default(), crush::CrushMap::initial().into());
             map.epoch = Epoch(1);
@@ -384,9 +389,30 @@ mod tests {
         assert!(is_read(&full_key, Some(inc.fullmap.clone())) && !is_read(&full_key, longer(&inc.fullmap)));
         assert!(is_read(&ledger_keys::osdmap_inc(Epoch(1)), value(&inc)));
         assert!(!is_read(&ledger_keys::osdmap_inc(Epoch(2)), value(&inc)));
+        assert!(!is_read(&ledger_keys::osdmap_inc(Epoch(1)), longer(&value(&inc).unwrap())));
         let entry = LogEntry { seq: 8, ..LogEntry::default() };
         assert!(
             is_read(&ledger_keys::log(8), value(&entry)) && !is_read(&ledger_keys::log(7), value(&entry))
         );
+    }
+
+    /// Incrementals before the newest full map are looked at only when they are needed.
+    #[test]
+    fn no_map_of_the_past_is_made_of_an_incremental_with_bytes_behind_it() {
+        let mut map = OsdMap::new(Uuid::NIL, UTime::default(), crush::CrushMap::initial().into());
+        map.epoch = Epoch(1);
+        let inc = value(&Incremental::new(Uuid::NIL, Epoch(2))).unwrap();
+        let mut newest = map.clone();
+        newest.epoch = Epoch(3);
+        for (inc, expected) in [(longer(&inc), None), (Some(inc), Some(Epoch(2)))] {
+            let entries = [
+                (ledger_keys::osdmap_full(Epoch(1)), map.to_bytes_and_crc().0),
+                (ledger_keys::osdmap_full(Epoch(3)), newest.to_bytes_and_crc().0),
+                (ledger_keys::osdmap_inc(Epoch(2)), inc.unwrap()),
+            ];
+            let contents = LedgerContents { entries: entries.into(), ..LedgerContents::default() };
+            let state = State::load(&contents).unwrap();
+            assert_eq!(state.full_map(Epoch(2)).map(|map| map.epoch), expected);
+        }
     }
 }

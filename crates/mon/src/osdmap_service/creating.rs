@@ -121,7 +121,7 @@ impl Mon {
                 }
             }
             let next = state.incrementals.get(map.epoch.next()).cloned();
-            let next = next.and_then(|bytes| <Incremental as codec::Decode>::from_prefix(bytes).ok());
+            let next = next.and_then(|bytes| <Incremental as codec::Decode>::from_bytes(bytes).ok());
             if next.is_none_or(|inc| map.apply(&inc).is_err()) {
                 return;
             }

@@ -25,7 +25,7 @@ impl Chain {
         if store.newest.is_empty() {
             return Ok(None);
         }
-        let newest = OsdMap::from_prefix(store.newest.clone())
+        let newest = OsdMap::from_bytes(store.newest.clone())
             .map_err(|error| RebuildError::BadMap { name: name.to_owned(), error })?;
         let (first, incrementals) = (store.first.clone(), store.incrementals.clone());
         Ok(Some(Chain { name: name.to_owned(), first, incrementals, newest }))
@@ -62,7 +62,7 @@ impl History {
             let at = identity(&history.first);
             let reaching = chains.iter().filter(|chain| chain.newest.epoch >= at.0);
             let mut earlier: Vec<(OsdMap, &Chain)> = reaching
-                .filter_map(|chain| Some((OsdMap::from_prefix(chain.first.clone()).ok()?, chain)))
+                .filter_map(|chain| Some((OsdMap::from_bytes(chain.first.clone()).ok()?, chain)))
                 .filter(|(first, _)| first.epoch < at.0)
                 .collect();
             earlier.sort_by_key(|(first, _)| first.epoch);
@@ -80,7 +80,7 @@ fn is_way(first: &OsdMap, incrementals: &BTreeMap<Epoch, Bytes>, target: (Epoch,
     let mut map = first.clone();
     while map.epoch < target.0 {
         let bytes = incrementals.get(&map.epoch.next());
-        let Some(inc) = bytes.and_then(|bytes| Incremental::from_prefix(bytes.clone()).ok()) else {
+        let Some(inc) = bytes.and_then(|bytes| Incremental::from_bytes(bytes.clone()).ok()) else {
             return false;
         };
         if map.apply(&inc).is_err() || identity(&map) != (inc.epoch, inc.full_crc) {

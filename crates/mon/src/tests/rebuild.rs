@@ -236,14 +236,25 @@ fn a_history_ends_where_maps_do_not_lead_to_each_other() {
     let oldest = |params: &RebuildParams| go_on(&rebuild(params).unwrap()).mon.committed.oldest_epoch();
     let mut params = params(&old, [3..=newest, newest - 9..=newest, newest..=newest]);
     assert_eq!(oldest(&params), Epoch(4));
-    let incrementals = &mut params.osds[0].stores[0].incrementals;
-    // That of another epoch.
-    let other = incrementals[&Epoch(newest - 20)].clone();
-    incrementals.insert(Epoch(newest - 19), other);
-    assert_eq!(oldest(&params), Epoch(newest - 8));
-    params.osds[0].stores[0].newest = Bytes::from_static(b"no map");
-    let refused = rebuild(&params).unwrap_err();
-    assert!(matches!(&refused, RebuildError::BadMap { name, .. } if name == "osd.0"), "{refused:?}");
+    let sound = params.osds[0].stores[0].clone();
+    let longer = |bytes: &Bytes| Bytes::from([bytes, &[0][..]].concat());
+    let (at, other) = (Epoch(newest - 19), sound.incrementals[&Epoch(newest - 20)].clone());
+    // An incremental of another epoch, and maps with bytes behind them, which no OSD would take.
+    let spoils: [&dyn Fn(&mut StoreRecords); 3] = [
+        &|store| store.incrementals.extend([(at, other.clone())]),
+        &|store| store.incrementals.extend([(at, longer(&sound.incrementals[&at]))]),
+        &|store| store.first = longer(&sound.first),
+    ];
+    for spoil in spoils {
+        params.osds[0].stores[0] = sound.clone();
+        spoil(&mut params.osds[0].stores[0]);
+        assert_eq!(oldest(&params), Epoch(newest - 8));
+    }
+    for newest in [Bytes::from_static(b"no map"), longer(&sound.newest)] {
+        params.osds[0].stores[0] = StoreRecords { newest, ..sound.clone() };
+        let refused = rebuild(&params).unwrap_err();
+        assert!(matches!(&refused, RebuildError::BadMap { name, .. } if name == "osd.0"), "{refused:?}");
+    }
 }
 
 /// An older ledger was put in place once, and OSDs came to have different maps of one epoch.
