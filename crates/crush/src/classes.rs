@@ -1,6 +1,9 @@
 //! Device classes: made, given to devices, renamed, removed; and the names of rules.
 //!
-//! Authority: `CrushWrapper::remove_class_name`, `rename_class`, `class_is_in_use`, `rename_rule` (16.2).
+//! Authority: `CrushWrapper::remove_class_name`, `rename_class`, `class_is_in_use`, `cleanup_dead_classes`,
+//! `rename_rule` (16.2).
+
+use std::collections::BTreeSet;
 
 use crate::{
     edit::EditError,
@@ -8,7 +11,7 @@ use crate::{
 };
 
 impl CrushMap {
-    /// A class without devices, whose shadows come with the next change. The name must be free.
+    /// A class without devices, which goes with the next change unless that gives it one. The name must be free.
     pub fn create_class(&mut self, name: &str) -> Result<i32, EditError> {
         let mut changed = self.clone();
         let id = changed.new_class(name);
@@ -19,8 +22,11 @@ impl CrushMap {
 
     /// Gives devices a class, made if new; none takes their classes away.
     pub fn set_device_classes(&mut self, devices: &[i32], class: Option<&str>) -> Result<(), EditError> {
+        if devices.iter().all(|device| self.device_class(*device) == class) {
+            // An OSD that starts says of itself what is known: that is no change.
+            return Ok(());
+        }
         self.whole_or_nothing(|map| {
-            let class = class.filter(|_| !devices.is_empty());
             let class = class.map(|name| map.class_of(name).unwrap_or_else(|| map.new_class(name)));
             for device in devices {
                 match class {
@@ -42,11 +48,19 @@ impl CrushMap {
         id
     }
 
-    /// True when a rule takes only devices of this class.
-    pub fn is_class_in_rules(&self, class: i32) -> bool {
-        let is_shadow = |id: i32| self.class_buckets.values().any(|shadows| shadows.get(&class) == Some(&id));
-        let mut steps = self.rules.iter().flatten().flat_map(|rule| &rule.steps);
-        steps.any(|s| s.op == step::TAKE && is_shadow(s.arg1))
+    /// Forgets the classes that no device has and no rule takes.
+    pub(crate) fn forget_unused_classes(&mut self) {
+        let of_devices = self.classes.range(0..).map(|(_, class)| *class);
+        let used: BTreeSet<i32> = of_devices.chain(self.classes_in_rules()).collect();
+        self.class_names.retain(|class, _| used.contains(class));
+    }
+
+    /// The classes of which a rule takes the devices alone.
+    fn classes_in_rules(&self) -> BTreeSet<i32> {
+        let steps = self.rules.iter().flatten().flat_map(|rule| &rule.steps);
+        let taken: BTreeSet<i32> = steps.filter(|s| s.op == step::TAKE).map(|s| s.arg1).collect();
+        let shadows = self.class_buckets.values().flatten().filter(|(_, shadow)| taken.contains(shadow));
+        shadows.map(|(class, _)| *class).collect()
     }
 
     /// Takes a class from its devices and forgets it. No rule may take it.

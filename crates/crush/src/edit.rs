@@ -146,14 +146,15 @@ impl CrushMap {
         })
     }
 
-    /// Makes a change, and the shadows after it. The map stays as it was where the change is refused, or would give
-    /// items too many places. A map that already has too many may get fewer.
+    /// Makes a change, and the shadows after it; device classes that nothing uses go. The map stays as it was where the
+    /// change is refused, or would give items too many places. A map that already has too many may get fewer.
     pub(crate) fn whole_or_nothing<T>(
         &mut self,
         change: impl FnOnce(&mut CrushMap) -> Result<T, EditError>,
     ) -> Result<T, EditError> {
         let mut changed = self.clone();
         let out = change(&mut changed)?;
+        changed.forget_unused_classes();
         changed.may_follow(self)?;
         changed.rebuild_shadows();
         *self = changed;
@@ -390,12 +391,14 @@ impl CrushMap {
     /// Removes a rule.
     pub fn remove_rule(&mut self, name: &str) -> Result<(), EditError> {
         let id = self.rule_of(name).ok_or_else(|| EditError::NotFound(format!("rule {name}")))?;
-        self.rules[usize::from(id)] = None;
-        while self.rules.last().is_some_and(Option::is_none) {
-            self.rules.pop();
-        }
-        self.rule_names.remove(&i32::from(id));
-        Ok(())
+        self.whole_or_nothing(|map| {
+            map.rules[usize::from(id)] = None;
+            while map.rules.last().is_some_and(Option::is_none) {
+                map.rules.pop();
+            }
+            map.rule_names.remove(&i32::from(id));
+            Ok(())
+        })
     }
 }
 

@@ -50,6 +50,24 @@ fn types_and_classes_of_any_number_are_no_others() {
 }
 
 #[test]
+fn classes_that_nothing_uses_go_with_the_next_change() {
+    let mut map = two_hosts();
+    let classes = |map: &CrushMap| map.class_names.values().cloned().collect::<Vec<_>>();
+    map.create_class("empty").unwrap();
+    assert_eq!(classes(&map), ["ssd", "empty"]);
+    map.add_simple_rule("r", "default", "host", Some("ssd"), RuleForm::REPLICATED).unwrap();
+    assert_eq!(classes(&map), ["ssd", "empty"]);
+    map.set_device_classes(&[0, 1], Some("ssd")).unwrap();
+    assert_eq!(classes(&map), ["ssd", "empty"]);
+    let shadow = map.id_of("default~ssd");
+    map.set_device_classes(&[0, 1], None).unwrap();
+    assert_eq!((classes(&map), map.id_of("default~ssd")), (vec!["ssd".to_owned()], shadow));
+    map.remove_rule("r").unwrap();
+    assert!(classes(&map).is_empty() && map.class_buckets.is_empty());
+    assert!(!map.names.keys().any(|id| map.is_shadow(*id)));
+}
+
+#[test]
 fn all_holders_are_the_parents_of_each() {
     let mut map = two_hosts();
     map.link_bucket("h0", &place("root", "other")).unwrap();
@@ -69,7 +87,7 @@ fn a_bucket_stays_that_a_rule_starts_from() {
         map.add_bucket(root, "root").unwrap();
     }
     // Its shadow comes with the next change.
-    map.set_device_classes(&[0], Some("ssd")).unwrap();
+    map.reweight_all().unwrap();
     map.add_simple_rule("of_class", "fast", "host", Some("ssd"), RuleForm::REPLICATED).unwrap();
     map.add_simple_rule("of_all", "plain", "host", None, RuleForm::REPLICATED).unwrap();
     let is_taken = |map: &CrushMap, name: &str| map.is_taken(map.id_of(name).unwrap());

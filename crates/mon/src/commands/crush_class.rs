@@ -148,8 +148,12 @@ fn rm(req: &mut Request<'_>) -> Reply {
     let class = req.args.text("class").unwrap_or_default();
     let mut crush = pending(req);
     let Some(id) = crush.class_of(&class) else { return Reply::done("") };
-    if crush.is_class_in_rules(id) {
-        return Reply::fail(Errno::EBUSY, format!("class '{class}' still referenced by crush rule(s)"));
+    let rules = crush.rules_of_class(id);
+    if !rules.is_empty() {
+        let names = rules.iter().filter_map(|rule| crush.rule_names.get(&i32::from(*rule)));
+        let names = names.map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",");
+        let why = format!("class '{class}' still referenced by crush_rule(s): {names}");
+        return Reply::fail(Errno::EBUSY, why);
     }
     if let Err(error) = crush.remove_class(id) {
         return refused(&error);

@@ -271,10 +271,7 @@ fn rule_dump(req: &mut Request<'_>) -> Reply {
 }
 
 fn class_ls(req: &mut Request<'_>) -> Reply {
-    let crush = req.map().crush.map();
-    let in_use = |class: &i32| crush.classes.iter().any(|(id, c)| *id >= 0 && c == class);
-    let names: Vec<&String> =
-        crush.class_names.iter().filter(|(id, _)| in_use(id)).map(|(_, name)| name).collect();
+    let names: Vec<&String> = req.map().crush.map().class_names.values().collect();
     Reply::json(req.args, json!(names))
 }
 

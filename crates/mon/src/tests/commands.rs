@@ -367,7 +367,7 @@ fn classes_and_rules_are_made_renamed_and_removed() {
     assert_eq!(cluster.text(r#"{"prefix":"osd crush rule ls-by-class","class":"flash"}"#), "r\n");
     assert_eq!(
         cluster.refused(&class("rm", r#""class":"flash""#)),
-        (-16, "class 'flash' still referenced by crush rule(s)".to_owned())
+        (-16, "class 'flash' still referenced by crush_rule(s): 'r'".to_owned())
     );
     cluster.ok(r#"{"prefix":"osd crush rule rename","srcname":"r","dstname":"r2"}"#);
     cluster.ok(r#"{"prefix":"osd crush rule rm","name":"r2"}"#);
@@ -376,6 +376,29 @@ fn classes_and_rules_are_made_renamed_and_removed() {
         "removed class flash with id 0 from crush map"
     );
     assert_eq!(cluster.map().crush.map().device_class(0), None);
+}
+
+/// The next change after it that is one of places, devices or rules forgets a class that nothing uses.
+#[test]
+fn a_class_is_listed_until_nothing_uses_it() {
+    let mut cluster = Cluster::with_rbd();
+    let classes = |cluster: &mut Cluster| cluster.json(r#"{"prefix":"osd crush class ls"}"#);
+    let create = |name: &str| format!(r#"{{"prefix":"osd crush class create","class":"{name}"}}"#);
+    cluster.ok(&create("empty"));
+    cluster.ok(&create("fast"));
+    cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    assert_eq!(classes(&mut cluster), serde_json::json!(["ssd", "empty", "fast"]));
+    cluster.ok(r#"{"prefix":"osd crush rm-device-class","ids":["1"]}"#);
+    assert_eq!(classes(&mut cluster), serde_json::json!(["ssd"]));
+    cluster.ok(r#"{"prefix":"osd crush set-device-class","class":"fast","ids":["1"]}"#);
+    let rule = r#"{"prefix":"osd crush rule create-replicated","name":"r","root":"default","type":"osd","class":"fast"}"#;
+    cluster.ok(rule);
+    cluster.ok(r#"{"prefix":"osd crush rm-device-class","ids":["all"]}"#);
+    assert_eq!(classes(&mut cluster), serde_json::json!(["fast"]));
+    assert!(cluster.map().crush.map().id_of("default~fast").is_some());
+    cluster.ok(r#"{"prefix":"osd crush rule rm","name":"r"}"#);
+    assert_eq!(classes(&mut cluster), serde_json::json!([]));
+    assert_eq!(cluster.map().crush.map().id_of("default~fast"), None);
 }
 
 #[test]

@@ -86,17 +86,17 @@ fn device_classes_are_held_to_the_same_number_of_places() {
     // The map has a quarter of the places that it may have; each class has as many.
     let map = with_ladder(&cluster, 15);
     assert_eq!(set_map(&mut cluster, &map).0, 0);
-    cluster.ok(r#"{"prefix":"osd crush class create","class":"hdd"}"#);
-    cluster.ok(r#"{"prefix":"osd crush rm-device-class","ids":["all"]}"#);
+    cluster.ok(r#"{"prefix":"osd crush rm-device-class","ids":["1","2"]}"#);
+    cluster.ok(r#"{"prefix":"osd crush set-device-class","class":"hdd","ids":["1"]}"#);
     let why = "the hierarchy would have more than 262144 places";
     for command in [
-        r#"{"prefix":"osd crush set-device-class","class":"nvme","ids":["all"]}"#,
+        r#"{"prefix":"osd crush set-device-class","class":"nvme","ids":["2"]}"#,
         r#"{"prefix":"osd crush class create","class":"nvme"}"#,
     ] {
         assert_eq!(cluster.refused(command), (-22, why.to_owned()));
     }
     cluster.ok(r#"{"prefix":"osd crush class rename","srcname":"hdd","dstname":"hhd"}"#);
     cluster.ok(r#"{"prefix":"osd crush class rm","class":"hhd"}"#);
-    cluster.ok(r#"{"prefix":"osd crush set-device-class","class":"nvme","ids":["all"]}"#);
+    cluster.ok(r#"{"prefix":"osd crush set-device-class","class":"nvme","ids":["2"]}"#);
     assert_eq!(cluster.map().crush.map().device_class(2), Some("nvme"));
 }
