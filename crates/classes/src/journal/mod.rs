@@ -17,7 +17,7 @@ use ::types::Errno;
 
 use crate::{
     Method, ObjectView, Stop,
-    keys::{input, next, output, read, write},
+    keys::{input, next, output, write},
     method::{self, row},
 };
 
@@ -72,6 +72,12 @@ fn create(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes, Stop> {
         write(view, counter, &0u64)?;
     }
     Ok(Bytes::new())
+}
+
+/// The value of `key`; ENOENT without one. As in Ceph, one that does not decode is EINVAL here, and EIO in a list.
+fn read<T: Decode>(view: &mut dyn ObjectView, key: &[u8]) -> Result<T, Stop> {
+    let bytes = view.omap_get(key)?.ok_or(Errno::ENOENT)?;
+    T::from_prefix(bytes).map_err(|_| Errno::EINVAL.into())
 }
 
 fn get<T: Decode + Encode>(view: &mut dyn ObjectView, key: &[u8]) -> Result<Bytes, Stop> {

@@ -7,12 +7,12 @@ use codec::{Decode, Reader};
 use types::Errno;
 
 use super::{
-    NEXT_TAG_CLASS, NEXT_TAG_TID, clients, read_client,
+    NEXT_TAG_CLASS, NEXT_TAG_TID, clients, read, read_client,
     types::{DISCONNECTED, TAG_CLASS_NEW, Tag},
 };
 use crate::{
     ObjectView, Stop,
-    keys::{Reach, find, input, next, output, read, remove, walk, write},
+    keys::{Reach, input, next, output, remove, walk, write},
 };
 
 const PREFIX: &[u8] = b"tag_";
@@ -26,17 +26,25 @@ fn bring_tags(view: &mut dyn ObjectView) -> Result<(), Stop> {
     view.omap_bring(PREFIX, PREFIX, u64::MAX)
 }
 
-/// Calls `each` with the tags, which are brought, in order until it says false.
-fn walk_tags(view: &mut dyn ObjectView, mut each: impl FnMut(Tag) -> Result<bool, Stop>) -> Result<(), Stop> {
-    walk(view, PREFIX, b"", Reach::Brought, |_, value| {
-        each(Tag::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?)
+/// Calls `each` with the tags, which are brought, in order until it says false. With each comes what its key has behind
+/// the prefix.
+fn walk_tags(
+    view: &mut dyn ObjectView,
+    mut each: impl FnMut(&[u8], Tag) -> Result<bool, Stop>,
+) -> Result<(), Stop> {
+    walk(view, PREFIX, b"", Reach::Brought, |suffix, value| {
+        each(suffix, Tag::from_prefix(value).map_err(|_| Stop::Refused(Errno::EIO))?)
     })
 }
 
-/// The tag of each class that is in use at `oldest`: the last one up to it.
-fn in_use_at(view: &mut dyn ObjectView, oldest: u64) -> Result<BTreeMap<u64, u64>, Stop> {
+/// The tag of each class that is in use at `oldest`: the last one up to it. Where keys are checked, a tag under the key
+/// of another is EINVAL.
+fn in_use_at(view: &mut dyn ObjectView, oldest: u64, checks_keys: bool) -> Result<BTreeMap<u64, u64>, Stop> {
     let mut in_use = BTreeMap::new();
-    walk_tags(view, |tag| {
+    walk_tags(view, |suffix, tag| {
+        if checks_keys && key(tag.tid)[PREFIX.len()..] != *suffix {
+            return Err(Errno::EINVAL.into());
+        }
         in_use.insert(tag.tag_class, tag.tid);
         Ok(tag.tid < oldest)
     })?;
@@ -56,9 +64,9 @@ pub(super) fn expire_tags(view: &mut dyn ObjectView) -> Result<(), Stop> {
         oldest = Some(oldest.map_or(tag, |old| old.min(tag)));
     }
     let Some(oldest) = oldest else { return Ok(()) };
-    let in_use = in_use_at(view, oldest)?;
+    let in_use = in_use_at(view, oldest, true)?;
     let mut expired = Vec::new();
-    walk_tags(view, |tag| {
+    walk_tags(view, |_, tag| {
         if in_use.get(&tag.tag_class).is_some_and(|used| tag.tid < *used) {
             expired.push(tag.tid);
         }
@@ -81,7 +89,7 @@ pub(super) fn tag_create(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Byt
     let tid: u64 = next(&mut reader)?;
     let mut tag_class: u64 = next(&mut reader)?;
     let data: Bytes = next(&mut reader)?;
-    if find::<Tag>(view, &key(tid))?.is_some() {
+    if view.omap_get(&key(tid))?.is_some() {
         return Err(Errno::EEXIST.into());
     }
     // Another writer took the number.
@@ -109,11 +117,11 @@ pub(super) fn tag_list(view: &mut dyn ObjectView, bytes: &Bytes) -> Result<Bytes
     let class: Option<u64> = next(&mut reader)?;
     bring_tags(view)?;
     let in_use = match read_client(view, &client_id)?.oldest_tag() {
-        Some(oldest) => in_use_at(view, oldest)?,
+        Some(oldest) => in_use_at(view, oldest, false)?,
         None => BTreeMap::new(),
     };
     let mut tags: Vec<Tag> = Vec::new();
-    walk_tags(view, |tag| {
+    walk_tags(view, |_, tag| {
         let is_next = after == 0 || tag.tid > after;
         let is_needed = in_use.get(&tag.tag_class).is_none_or(|used| tag.tid >= *used);
         if is_next && is_needed && class.is_none_or(|class| class == tag.tag_class) {

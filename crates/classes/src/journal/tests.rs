@@ -93,6 +93,60 @@ fn tags_that_nobody_needs_expire() {
     assert_eq!(tags(&mut view, "c", None), [3, 4]);
 }
 
+/// A value that is read alone is refused otherwise than one of a list, and what is only looked for need not decode.
+#[test]
+fn what_cannot_be_decoded_has_the_errno_that_ceph_gives() {
+    let mut view = journal();
+    register(&mut view, "a");
+    create_tag(&mut view, 0, u64::MAX).unwrap();
+    commit(&mut view, "a", 0, 1);
+    let a = || bytes("a".to_owned());
+    let with_data = || bytes(("a".to_owned(), Bytes::new()));
+    let with_state = || bytes(("a".to_owned(), 0u8));
+    let positions = || bytes(("a".to_owned(), ObjectSetPosition::default()));
+    let tag = || bytes((0u64, (0u64, Bytes::new())));
+    let next_tag = || bytes((1u64, (0u64, Bytes::new())));
+    let tag_list = || bytes(((0u64, 10u64), ("a".to_owned(), None::<u64>)));
+    let clients = || bytes((String::new(), 10u64));
+    let other = || bytes(("b".to_owned(), Bytes::new()));
+    let cases: [(&str, &str, Bytes, Option<Errno>); 21] = [
+        ("order", "get_order", Bytes::new(), Some(Errno::EINVAL)),
+        ("order", "client_register", other(), Some(Errno::EINVAL)),
+        ("order", "create", bytes((24u8, (4u8, -1i64))), Some(Errno::EEXIST)),
+        ("splay_width", "client_commit", positions(), Some(Errno::EINVAL)),
+        ("minimum_set", "set_active_set", bytes(1u64), Some(Errno::EINVAL)),
+        ("next_tag_tid", "get_next_tag_tid", Bytes::new(), Some(Errno::EINVAL)),
+        ("next_tag_class", "tag_create", next_tag(), Some(Errno::EINVAL)),
+        ("client_a", "get_client", a(), Some(Errno::EINVAL)),
+        ("client_a", "client_update_data", with_data(), Some(Errno::EINVAL)),
+        ("client_a", "client_update_state", with_state(), Some(Errno::EINVAL)),
+        ("client_a", "client_commit", positions(), Some(Errno::EINVAL)),
+        ("client_a", "tag_list", tag_list(), Some(Errno::EINVAL)),
+        ("client_a", "client_register", with_data(), Some(Errno::EEXIST)),
+        ("client_a", "client_register", other(), Some(Errno::EIO)),
+        ("client_a", "client_list", clients(), Some(Errno::EIO)),
+        ("client_a", "tag_create", next_tag(), Some(Errno::EIO)),
+        ("client_a", "client_unregister", a(), None),
+        ("tag_0000000000000000", "get_tag", bytes(0u64), Some(Errno::EINVAL)),
+        ("tag_0000000000000000", "tag_create", tag(), Some(Errno::EEXIST)),
+        ("tag_0000000000000000", "tag_create", next_tag(), Some(Errno::EIO)),
+        ("tag_0000000000000000", "tag_list", tag_list(), Some(Errno::EIO)),
+    ];
+    for (key, method, input, expected) in cases {
+        let mut view = view.clone();
+        let damaged = view.omap.insert(Bytes::from_static(key.as_bytes()), Bytes::new());
+        assert!(damaged.is_some(), "{key}");
+        assert_eq!(view.call("journal", method, input).err(), expected, "{method} with a bad {key}");
+    }
+    // A tag under the key of another keeps tags from expiring, and not from being listed.
+    create_tag(&mut view, 1, 0).unwrap();
+    commit(&mut view, "a", 1, 1);
+    let other = view.omap[&b"tag_0000000000000001"[..]].clone();
+    view.omap.insert(Bytes::from_static(b"tag_0000000000000000"), other);
+    assert_eq!(tags(&mut view, "a", None), [1, 1]);
+    assert_eq!(create_tag(&mut view, 2, 0).unwrap_err(), Errno::EINVAL);
+}
+
 #[test]
 fn appends_are_padded_until_the_object_is_full() {
     let mut view = TestView::default();
