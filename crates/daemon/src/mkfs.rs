@@ -116,7 +116,7 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType, go_on: GoOn<'_>) -> Re
     let ledger_path = unused_ledger(&data)?;
     let configured = conf.get(&who, "keyring").map(PathBuf::from);
     let mut keys = BTreeMap::new();
-    for path in [configured.clone(), Some(data.join("keyring"))].into_iter().flatten() {
+    for path in first_keyrings(configured.as_deref(), &data) {
         keys.extend(keyring_in(&path)?.0.into_iter().map(|(name, entry)| (name, entry.key)));
     }
     if let Some((name, key)) = keys.iter().find(|(_, key)| key.kind() < key_type) {
@@ -126,7 +126,7 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType, go_on: GoOn<'_>) -> Re
     go_on()?;
     if let Entry::Vacant(slot) = keys.entry(admin()) {
         // Before the ledger: one that is tried again finds the key there.
-        slot.insert(make_admin_key(configured, &data, key_type)?);
+        slot.insert(make_admin_key(configured.as_deref(), &data, key_type)?);
     }
     let chooseleaf_type =
         conf.get(&who, "osd crush chooseleaf type").and_then(|v| v.parse().ok()).unwrap_or(1);
@@ -160,18 +160,23 @@ pub(crate) fn admin() -> EntityName {
     EntityName::new(EntityType::CLIENT, "admin")
 }
 
-/// Makes a key for the operator, and writes it to the keyring that ceph.conf names, or else to one in the monitor's
-/// data.
-pub(crate) fn make_admin_key(
-    configured: Option<PathBuf>,
-    data: &Path,
-    key_type: KeyType,
-) -> Result<CryptoKey> {
+/// The keyrings whose keys a monitor's data begins with. In the first, an attempt that was cut off may have left a key
+/// for the operator.
+pub(crate) fn first_keyrings(configured: Option<&Path>, data: &Path) -> [PathBuf; 2] {
+    [operator_keyring(configured, data), data.join("keyring")]
+}
+
+/// Where a key for the operator goes: to the keyring that ceph.conf names, or else to one in the monitor's data.
+fn operator_keyring(configured: Option<&Path>, data: &Path) -> PathBuf {
+    configured.map_or_else(|| data.join("client.admin.keyring"), Path::to_owned)
+}
+
+/// Makes a key for the operator, and writes it to the operator's keyring.
+pub(crate) fn make_admin_key(configured: Option<&Path>, data: &Path, key_type: KeyType) -> Result<CryptoKey> {
     let mut rng = StdRng::from_seed(clock::random_seed());
     let key = CryptoKey::generate(key_type, clock::wall(), &mut rng);
-    let path = configured.unwrap_or_else(|| data.join("client.admin.keyring"));
     let keyring = Keyring([(admin(), KeyringEntry { key: key.clone(), caps: operator_caps() })].into());
-    private::append_secret(&path, &keyring.to_string())?;
+    private::append_secret(&operator_keyring(configured, data), &keyring.to_string())?;
     Ok(key)
 }
 

@@ -18,7 +18,7 @@ use crate::{
     clock,
     device_paths::{DevicePaths, NamedDevices},
     embedded_ledger::EmbeddedLedger,
-    mkfs::{admin, keyring_in, make_admin_key, only_monitor, unused_ledger},
+    mkfs::{admin, first_keyrings, keyring_in, make_admin_key, only_monitor, unused_ledger},
     new_cluster::operator_caps,
     osd_daemon::own_key,
     private,
@@ -67,7 +67,7 @@ pub fn mon_rebuild(options: &MonRebuildOptions) -> Result<()> {
     let (configured, mut keyring) = (conf.get(&who, "keyring").map(PathBuf::from), Keyring::default());
     if base.is_none() {
         // Those that `mkfs mon` would begin with.
-        for path in configured.clone().into_iter().chain([data.join("keyring")]) {
+        for path in first_keyrings(configured.as_deref(), &data) {
             keyring.0.extend(keyring_in(&path)?.0);
         }
     }
@@ -78,7 +78,7 @@ pub fn mon_rebuild(options: &MonRebuildOptions) -> Result<()> {
     if base.is_none()
         && let Entry::Vacant(slot) = keyring.0.entry(admin())
     {
-        let key = make_admin_key(configured, &data, options.key_type)?;
+        let key = make_admin_key(configured.as_deref(), &data, options.key_type)?;
         slot.insert(KeyringEntry { key, caps: operator_caps() });
     }
     let rebuilt = mon::rebuild(&RebuildParams {

@@ -1,5 +1,6 @@
 use std::{cell::Cell, fs, os::unix::fs::PermissionsExt};
 
+use codec::{Encode, Features};
 use reactor::Reactor;
 use store::Label;
 
@@ -328,7 +329,16 @@ fn a_monitor_is_made_where_mon_host_names_it_alone() {
     assert!(!folder.0.join("mon.a").exists());
     make("[v2:10.0.0.1:3300,v1:10.0.0.1:6789]").unwrap();
     // Where stock clients do not look, but beside the monitor's data.
-    assert!(folder.0.join("mon.a/client.admin.keyring").exists());
+    let keyring = folder.0.join("mon.a/client.admin.keyring");
+    let written = fs::read_to_string(&keyring).unwrap();
+    // As it would be had the process been killed just before it wrote the ledger: the key is the cluster's.
+    fs::remove_file(folder.0.join("mon.a/ledger.redb")).unwrap();
+    make("10.0.0.1").unwrap();
+    assert_eq!(fs::read_to_string(&keyring).unwrap(), written);
+    let ledger = EmbeddedLedger::open(&folder.0.join("mon.a/ledger.redb")).unwrap().load().unwrap();
+    let key = Keyring::parse(&written).unwrap().0[&mkfs::admin()].key.clone();
+    let key = key.to_bytes(Features::PACIFIC);
+    assert!(ledger.entries.values().any(|entry| entry.starts_with(&key)));
 }
 
 #[test]
