@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use codec::BLOCK_BYTES;
+use codec::{AlignedBuf, BLOCK_BYTES};
 use osd::{Fault, PATIENCE_AT_MOST};
 use reactor::{Event, FileId, FileOperation, Lock, OpenOptions, Reactor, Signal};
 use store::{
@@ -349,6 +349,21 @@ impl Device {
             // What strays into another region is not taken for its own there.
             own.store_uuid.0[15] ^= index as u8;
             self.shares(index, count, &regions).format_region(own, reactor)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the labels of the first store off all parts: no store begins there any more.
+    pub(crate) fn unlabel(&mut self, reactor: &mut Reactor) -> Result<()> {
+        for role in self.parts.iter().map(|part| part.role).collect::<Vec<_>>() {
+            for offset in Store::LABEL_OFFSETS {
+                let (token, offset) = (Token(offset), role.base() + offset);
+                let (data, more) = (AlignedBuf::zeroed(BLOCK_BYTES).into(), Vec::new());
+                self.submit([DeviceCommand::Write { token, offset, data, more, durable: true }], reactor);
+                for (_, result) in self.wait_at_most(PATIENCE_AT_MOST, reactor, &|| Ok(()))? {
+                    result?;
+                }
+            }
         }
         Ok(())
     }

@@ -98,6 +98,7 @@ fn mkfs_osd(conf: &CephConf, options: &MkfsOptions, go_on: GoOn<'_>) -> Result<(
     stores.format()?;
     // Last: an OSD whose devices are refused keeps its links.
     links.make()?;
+    stores.keep();
     undo.keep();
     described.iter().for_each(|line| println!("{line}"));
     Ok(())

@@ -101,7 +101,7 @@ impl NewCluster<'_> {
         let conf_text = self.conf_text(dir, fsid);
         let conf = CephConf::parse(&conf_text)?;
         let keys = self.new_keys(&mut rng);
-        self.make_stores(&conf, given_up, &mut undo)?;
+        let stores = self.make_stores(&conf, given_up, &mut undo)?;
         self.make_ledger(dir, fsid, &conf, keys.clone(), &mut undo)?;
         for (name, key) in keys {
             write_keyring(dir, name, key, &mut undo)?;
@@ -109,11 +109,12 @@ impl NewCluster<'_> {
         // Last: a folder with a ceph.conf is a whole cluster.
         let write = || durable::write(&conf_path, conf_text.as_bytes(), CONF_MODE);
         noted(&conf_path, &mut undo, || write().with_context(|| conf_path.display().to_string()))?;
+        stores.keep();
         undo.keep();
         Ok(())
     }
 
-    fn make_stores(&self, conf: &CephConf, given_up: Vec<Uuid>, undo: &mut Undo) -> Result<()> {
+    fn make_stores(&self, conf: &CephConf, given_up: Vec<Uuid>, undo: &mut Undo) -> Result<NewStores> {
         let mut stores = NewStores::new(self.is_forced, given_up)?;
         let osds = (0..self.osds).map(|osd| {
             let who = EntityName::new(EntityType::OSD, osd.to_string());
@@ -134,7 +135,8 @@ impl NewCluster<'_> {
         }
         // The last time: what devices held is gone from here on, and the rest takes a moment.
         (self.go_on)()?;
-        stores.format()
+        stores.format()?;
+        Ok(stores)
     }
 
     /// The OSDs have the ports behind the monitor's.

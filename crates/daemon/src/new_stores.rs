@@ -37,7 +37,7 @@ pub(crate) struct Wanted {
     pub(crate) uuid: Option<Uuid>,
 }
 
-/// The stores that are being made for new OSDs.
+/// The stores that are being made for new OSDs. Unless they are kept, none of them is left when this is dropped.
 pub(crate) struct NewStores {
     reactor: Reactor,
     /// What devices hold is given up.
@@ -45,13 +45,15 @@ pub(crate) struct NewStores {
     /// As stores of these clusters are.
     given_up: Vec<Uuid>,
     stores: Vec<(DevicePaths, Device, StoreIdentity)>,
+    /// So many of them have been written to.
+    begun: usize,
 }
 
 impl NewStores {
     /// None yet.
     pub(crate) fn new(is_forced: bool, given_up: Vec<Uuid>) -> Result<NewStores> {
         let reactor = Reactor::new(reactor::Config::default())?;
-        Ok(NewStores { reactor, is_forced, given_up, stores: Vec::new() })
+        Ok(NewStores { reactor, is_forced, given_up, stores: Vec::new(), begun: 0 })
     }
 
     /// Opens and checks the devices of one OSD. What is made for it is noted in `undo`.
@@ -131,12 +133,30 @@ impl NewStores {
     }
 
     /// Makes them.
-    pub(crate) fn format(mut self) -> Result<()> {
+    pub(crate) fn format(&mut self) -> Result<()> {
         for (paths, device, identity) in &self.stores {
+            self.begun += 1;
             let formatted = device.format(*identity, &mut self.reactor);
             formatted.with_context(|| format!("formatting {}", paths.main.display()))?;
         }
         Ok(())
+    }
+
+    /// All that they are for has succeeded.
+    pub(crate) fn keep(mut self) {
+        self.begun = 0;
+    }
+}
+
+impl Drop for NewStores {
+    /// Files that were made for them go anyway. A device that fails here may still hold a store, and says so when it is
+    /// to have another one.
+    fn drop(&mut self) {
+        for (paths, device, _) in self.stores.iter_mut().take(self.begun) {
+            if let Err(error) = device.unlabel(&mut self.reactor) {
+                tracing::error!(device = %paths.main.display(), %error, "a store that is of no use stays there");
+            }
+        }
     }
 }
 

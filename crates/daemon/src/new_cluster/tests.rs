@@ -173,6 +173,55 @@ fn what_a_killed_process_left_of_a_cluster_is_made_anew() {
     assert!(!folder.0.join("unfinished").exists());
 }
 
+/// What is in the way appears only once the devices are being formatted.
+#[test]
+fn a_cluster_or_an_osd_that_could_not_be_made_leaves_no_store_on_its_devices() {
+    let folder = Folder::new("devices");
+    let devices = ["main", "journal", "index"].map(|name| folder.0.join(name));
+    for device in &devices {
+        fs::File::create(device).unwrap().set_len(128 << 20).unwrap();
+    }
+    let [main, journal, index] = devices.each_ref().map(std::slice::from_ref);
+    let left = Cell::new(0i32);
+    let go_on = || {
+        left.set(left.get() - 1);
+        if left.get() == 0 {
+            fs::write(folder.0.join("mon.a"), "").unwrap();
+        }
+        Ok(())
+    };
+    let new = NewCluster {
+        osds: 2,
+        devices: main,
+        journal_devices: journal,
+        index_devices: index,
+        device_bytes: 128 << 20,
+        reactors: 2,
+        go_on: &go_on,
+        ..folder.cluster()
+    };
+    for round in 0..2 {
+        left.set(3);
+        fails_with(new.make(), "mon.a");
+        fs::remove_file(folder.0.join("mon.a")).unwrap();
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 3, "the devices are left after round {round}");
+    }
+    new.make().unwrap();
+
+    fs::remove_file(folder.0.join("osd.1/block")).unwrap();
+    let device = folder.0.join("disk");
+    fs::File::create(&device).unwrap().set_len(64 << 20).unwrap();
+    let named = NamedDevices { main: Some(device), ..NamedDevices::default() };
+    let options = MkfsOptions { devices: named, ..folder.mkfs_options("osd", "1") };
+    let block = folder.0.join("osd.1/block");
+    for _ in 0..2 {
+        let made = mkfs::make(&options, &|| Ok(fs::create_dir(&block)?));
+        fails_with(made, "osd.1/block");
+        fs::remove_dir(&block).unwrap();
+    }
+    mkfs(&options).unwrap();
+}
+
 #[test]
 fn a_store_is_given_up_only_if_that_is_said() {
     let folder = Folder::new("force");
