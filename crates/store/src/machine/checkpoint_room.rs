@@ -8,9 +8,10 @@
 //! collection waits with it; long before that the cluster is told that the device is full, and clients' writes are
 //! refused, or dropped by OSDs that know sooner. A transaction that removes something waits only while a checkpoint is
 //! due that would find no room otherwise. So does one that has begun to move objects ([`super::moves`]), as a mount
-//! cannot end before it has: a step takes little, and the checkpoint behind it gives most of that back. So a checkpoint
-//! always finds some room, and the next mount's does, too: that one writes in one go what the running store had written
-//! with the checkpoint being made, and what has changed since.
+//! cannot end before it has: a step takes little, and the checkpoint behind it gives most of that back. It waits
+//! before it begins until there is room for its end, and others leave that from then on. So a checkpoint always finds
+//! some room, and the next mount's does, too: that one writes in one go what the running store had written with the
+//! checkpoint being made, and what has changed since.
 //!
 //! What is pending without a place is written by each checkpoint, twice at a time. So whole blocks of it go to places
 //! as long as the next checkpoint finds its room without: they take no more there, and only once.
@@ -62,6 +63,11 @@ impl Store {
         if need == 0 { 0 } else { need + self.map_need() }
     }
 
+    /// The same with the ends of moves that have begun.
+    fn need_with_moves(&self) -> u64 {
+        self.index_need() + self.waiting.begun_bytes()
+    }
+
     /// Bytes of the space map's changed records, and of all in the root.
     fn map_need(&self) -> u64 {
         self.space.records_need() * BLOCK + self.regions.len() as u64 * REGION_REFERENCE_BYTES
@@ -70,7 +76,8 @@ impl Store {
     /// True if the free space is many times what checkpoints and this growth may need: mostly no closer look is needed.
     fn has_plenty(&self, growth: &SpaceEstimate) -> bool {
         let pending = self.pending.need(growth.pending_bytes, 0) + BLOCK;
-        let index = self.index.need_at_most() + self.map_need() + growth.index_bytes;
+        let own = self.waiting.begun_bytes() + growth.own_bytes + growth.mark_bytes;
+        let index = self.index.need_at_most() + self.map_need() + growth.index_bytes + own;
         let free = self.free();
         let need = free.spilt(8 * index) + 8 * (growth.direct_bytes + pending);
         let has_plenty = need <= free.main.saturating_sub(self.growth_floor());
@@ -95,11 +102,13 @@ impl Store {
 
     /// True if there is room on the device for this growth.
     fn may_grow(&self, growth: &SpaceEstimate) -> bool {
-        self.may_grow_in(self.free(), self.index_need(), growth)
+        self.may_grow_in(self.free(), self.need_with_moves(), growth)
     }
 
     fn may_grow_in(&self, free: Free, index_need: u64, growth: &SpaceEstimate) -> bool {
-        let index = free.spilt(GROWTH_TIMES * (index_need + growth.index_bytes));
+        // As much as the last step of a move may take of what is free.
+        let own = growth.own_bytes * 4 / REMOVAL_QUARTERS + growth.mark_bytes;
+        let index = free.spilt(GROWTH_TIMES * (index_need + growth.index_bytes) + own);
         let kept = self.growth_floor() + index + growth.direct_bytes;
         free.main.checked_sub(kept).is_some_and(|room| self.pending.fits(room, growth.pending_bytes, 0))
     }
@@ -130,7 +139,7 @@ impl Store {
     pub(super) fn is_short_for_step(&self, growth: &SpaceEstimate) -> bool {
         !self.is_opening
             && !self.has_plenty(growth)
-            && !self.has_room_for_step(self.free_bytes(), self.index_need(), growth)
+            && !self.has_room_for_step(self.free_bytes(), self.need_with_moves(), growth)
     }
 
     fn has_room_for_step(&self, free_bytes: u64, index_need: u64, growth: &SpaceEstimate) -> bool {
@@ -170,13 +179,14 @@ impl Store {
     /// True if a move that has begun waits for room that a checkpoint would make.
     fn would_help_step(&self, growth: &SpaceEstimate) -> bool {
         let free_after = self.space.free_counts_after().iter().sum::<u64>() * BLOCK;
-        self.is_short_for_step(growth) && self.has_room_for_step(free_after, 0, growth)
+        self.is_short_for_step(growth)
+            && self.has_room_for_step(free_after, self.waiting.begun_bytes(), growth)
     }
 
     /// True if this growth would find room after a checkpoint.
     fn would_help(&self, growth: &SpaceEstimate) -> bool {
         let after = Free::of(self.space.free_counts_after());
-        let fits = |growth: SpaceEstimate| self.may_grow_in(after, 0, &growth);
+        let fits = |growth: SpaceEstimate| self.may_grow_in(after, self.waiting.begun_bytes(), &growth);
         fits(*growth) || fits(growth.as_pending())
     }
 
@@ -195,7 +205,7 @@ impl Store {
     /// none if a checkpoint needs the room more.
     pub(super) fn allocate_places(&mut self, count: u64, placed: u64, placing: u64) -> Option<Vec<Run>> {
         let (bytes, left) = (count * BLOCK, placed + placing);
-        let kept = self.growth_floor() + self.index_need() + bytes;
+        let kept = self.growth_floor() + self.need_with_moves() + bytes;
         let room = self.free_bytes().checked_sub(kept);
         if room.is_some_and(|room| self.pending.fits(room, 0, left))
             && let Some(runs) = self.space.allocate_pending(count)
@@ -205,7 +215,7 @@ impl Store {
         // Whole blocks take no more than they would in each checkpoint from now on: the next one finds its room as it
         // does without, and all others have more.
         let pages = PLACING_PAGES * (self.config.page_bytes_max as u64).next_multiple_of(BLOCK);
-        let next = self.index_need() + pages + self.pending.need(0, left);
+        let next = self.need_with_moves() + pages + self.pending.need(0, left);
         let kept = self.space.checkpoint_floor() * BLOCK + next + bytes;
         if bytes <= placed && kept <= self.free_bytes() { self.space.allocate_whole(count) } else { None }
     }

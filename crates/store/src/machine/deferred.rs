@@ -28,6 +28,8 @@ pub(super) struct Deferred {
     token: Option<Token>,
     txn: Transaction,
     steps: Steps,
+    /// What its end takes of the device for what the OSD keeps for itself, if it moves objects.
+    own_bytes: u64,
     /// Pages being read for it.
     loading: usize,
     pins: Vec<Key>,
@@ -65,6 +67,7 @@ impl Deferred {
             token,
             txn,
             steps,
+            own_bytes: 0,
             loading: 0,
             pins: Vec::new(),
             waiters: Vec::new(),
@@ -143,6 +146,12 @@ impl Waiting {
     pub(super) fn held_steps(&self) -> impl Iterator<Item = &SpaceEstimate> + '_ {
         let held = self.stepping.keys().filter_map(|number| self.held.get(number));
         held.filter(|(coll, _)| self.is_first_begun(*coll)).map(|(_, growth)| growth)
+    }
+
+    /// What the ends of those take that have begun to move objects ([`SpaceEstimate::own_bytes`]).
+    pub(super) fn begun_bytes(&self) -> u64 {
+        let fronts = self.stepping.values().filter_map(|coll| self.colls.get(coll)?.front());
+        fronts.filter(|front| front.steps == Steps::Begun).map(|front| front.own_bytes).sum()
     }
 
     /// The transaction with this number need not wait for room any more.
@@ -274,9 +283,10 @@ impl Store {
             };
             self.waiting.colls.entry(other).or_default().push_back(barrier);
         }
+        let own_bytes = if steps == Steps::None { 0 } else { self.growth_of(&txn).own_bytes };
         let queue = self.waiting.colls.entry(coll).or_default();
         let is_first = queue.is_empty();
-        queue.push_back(Deferred::new(number, token, txn, steps));
+        queue.push_back(Deferred { own_bytes, ..Deferred::new(number, token, txn, steps) });
         match steps {
             // Those behind it need not wait for its pages before theirs are read.
             Steps::None if !self.load_for_deferred(coll, number) && is_first => self.hold(coll, number),

@@ -16,8 +16,9 @@ use crate::{
 const ENTRY_BYTES: u64 = 160;
 const DATA_PART: u64 = 128;
 
-/// What a transaction takes of the device at most, about. What the OSD keeps for itself does not count: by itself it
-/// never waits, and a merge that writes a whole log anew must not wait for what it gives back.
+/// What a transaction takes of the device at most, about. What the OSD keeps for itself does not count, as by itself it
+/// never waits, but for what a move writes of it: a merge writes a whole log anew, and its checkpoint holds the old
+/// ones as well. One that has begun has to end, so it waits before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SpaceEstimate {
     /// Whole blocks of large writes, in bytes: they take new space, or are pending where there is none.
@@ -26,6 +27,10 @@ pub(super) struct SpaceEstimate {
     pub(super) pending_bytes: u64,
     /// What a checkpoint needs more for the index.
     pub(super) index_bytes: u64,
+    /// What it needs, once, for what a move writes in its end of what the OSD keeps for itself.
+    pub(super) own_bytes: u64,
+    /// What the mark of a move takes until then.
+    pub(super) mark_bytes: u64,
 }
 
 impl SpaceEstimate {
@@ -85,6 +90,7 @@ impl Store {
         let mut sums = Sums::default();
         // What moves in steps takes no more than one of them before a checkpoint gives that back.
         let pages_max = || if is_stepwise(txn) { STEP_PAGES_MAX } else { usize::MAX };
+        let mut has_moved = false;
         for op in &txn.ops {
             match op {
                 TxnOp::CreateCollection | TxnOp::RemoveCollection => {}
@@ -92,21 +98,41 @@ impl Store {
                 TxnOp::Split(split) => {
                     let (from, to) = (Key::of(txn.coll, &split.from), Key::of(txn.coll, &split.to));
                     sums.page_bytes += self.index.bytes_between(&from, &to, pages_max());
+                    sums.growth.own_bytes += self.own_need(&split.omap);
+                    has_moved = true;
                 }
                 TxnOp::Merge(merge) => {
                     let (from, to) = (Key::of(merge.source, &merge.from), Key::of(merge.source, &merge.to));
                     sums.page_bytes += self.index.bytes_between(&from, &to, pages_max());
+                    has_moved = true;
                 }
                 TxnOp::Object(object, mutation) if !is_resident(object) => {
                     self.add_mutation(&mut sums, txn.coll, object, mutation);
                 }
+                TxnOp::Object(_, Mutation::OmapSet(pairs)) if has_moved => {
+                    sums.growth.own_bytes += self.own_need(pairs);
+                }
                 TxnOp::Object(..) => {}
             }
+        }
+        if has_moved {
+            let bytes = txn.bytes_at_most() as u64;
+            // Its pieces are as large as a block, and each may have a page of its own.
+            sums.growth.mark_bytes = self.index.grown_need(bytes).min(2 * bytes.next_multiple_of(BLOCK));
         }
         // Pages that are cut anew are three quarters full, about.
         let of_pages = sums.page_bytes + sums.page_bytes / 3;
         sums.growth.index_bytes = self.index.grown_need(sums.grown_bytes) + of_pages;
         sums
+    }
+
+    /// What new omap entries take in pages, of which each has an entry at least.
+    fn own_need(&self, pairs: &Pairs) -> u64 {
+        let needs = pairs.iter().map(|(name, value)| {
+            let bytes = ENTRY_BYTES + (name.len() + value.len()) as u64;
+            self.index.grown_need(bytes).min(bytes.next_multiple_of(BLOCK))
+        });
+        needs.sum()
     }
 
     fn add_mutation(&self, sums: &mut Sums, coll: CollId, object: &HObject, mutation: &Mutation) {

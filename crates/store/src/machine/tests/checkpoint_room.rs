@@ -408,3 +408,49 @@ fn a_split_that_has_begun_ends_on_a_device_that_others_fill() {
         assert_eq!(disk.fsck(config, &mut rng).problems, []);
     }
 }
+
+/// A merge of a collection with some objects, which writes a log of so many entries.
+fn merging(filler: &mut Filler, entries: u32) -> Transaction {
+    let mut txn = Transaction::new(coll(5));
+    let (from, to) = (HObject::min(), HObject::max());
+    txn.ops.push(TxnOp::Merge(Box::new(CollMerge { source: coll(6), from, to })));
+    let pair = |entry: u32| (Bytes::from(format!("{entry:08}")), Bytes::from(vec![5; 300]));
+    let record = HObject { pool: PoolId(-1), ..object(1) };
+    txn.push(&record, Mutation::OmapSet((0..entries).map(pair).collect()));
+    filler.next += 1;
+    filler.under_way.insert(u64::from(filler.next), Default::default());
+    txn
+}
+
+#[test]
+fn a_merge_whose_log_finds_no_room_waits_before_it_begins() {
+    let mut rng = StdRng::seed_from_u64(37);
+    let config = Config { page_bytes_max: 512, step_objects_max: 1, ..small_journal() };
+    let (mut store, mut disk, mut filler) = nearly_full(config, 600 << 10, &mut rng);
+    for number in 0..3 {
+        for source in [5, 6] {
+            let mut txn = Transaction::new(coll(source));
+            txn.push(&object(number), Mutation::Touch);
+            filler.next += 1;
+            filler.under_way.insert(u64::from(filler.next), Default::default());
+            filler.submit(&mut store, txn);
+            assert!(filler.settle(&mut store, &mut disk, &mut rng));
+        }
+    }
+    for is_cut in [true, false] {
+        let txn = merging(&mut filler, 400);
+        filler.submit(&mut store, txn);
+        filler.step(&mut store, &mut disk, &mut rng, usize::MAX);
+        assert!(!filler.under_way.is_empty(), "it waits");
+        assert!(store.index.get(coll(6), &object(0)).is_some(), "nothing has moved");
+        if is_cut {
+            store = filler.crash(store, &mut disk, &mut rng, config);
+        }
+    }
+    let txn = filler.remove(50);
+    filler.submit(&mut store, txn);
+    assert!(filler.settle(&mut store, &mut disk, &mut rng), "there is room for all of it");
+    let store = filler.crash(store, &mut disk, &mut rng, config);
+    assert!(store.index.get(coll(5), &mark()).is_none() && !store.index.colls.contains_key(&coll(6)));
+    store.check_invariants();
+}
