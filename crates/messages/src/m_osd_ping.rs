@@ -20,7 +20,7 @@ impl PingOp {
 
 /// A heartbeat or its answer.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[codec(version = 2, compat = 1)]
+#[codec(version = 3, compat = 1)]
 pub struct MOSDPing {
     /// What it says.
     pub op: PingOp,
@@ -35,5 +35,8 @@ pub struct MOSDPing {
     /// Bytes that the sender has room for in its fullest shard: none if it is all but full.
     #[codec(since = 2)]
     pub room: Option<u64>,
+    /// What is left there in fact.
+    #[codec(since = 3)]
+    pub left_bytes: u64,
 }
 front_only!(MOSDPing);

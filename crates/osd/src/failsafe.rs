@@ -5,6 +5,8 @@
 //! behind it, removals included. So changes whose clients would hold them back are dropped before that: where an OSD
 //! that has a copy is all but full, or has less room than what may be under way to it.
 //!
+//! What a change takes that its request has not brought, its PG weighs by the same rooms (`pg/src/ops/room.rs`).
+//!
 //! Each shard looks at its store whenever so much was written that it matters, and OSDs tell each other with
 //! heartbeats, and as soon as their room has shrunk by a part ([`pg::STALE_PART`]).
 //!
@@ -14,8 +16,8 @@
 //!
 //! Authority: `PrimaryLogPG::do_op`, `OSDService::check_failsafe_full` (16.2).
 
-use messages::{LogLevel, MOSDOp};
-use pg::{CHANGE_BYTES, Rooms, STALE_PART};
+use messages::{LogLevel, MOSDOp, MOSDPing};
+use pg::{CHANGE_BYTES, Room, Rooms, STALE_PART};
 use store::StoreUsage;
 use types::{OsdId, PgId, Settings};
 
@@ -37,9 +39,9 @@ pub(crate) struct Failsafe {
     /// This OSD's is that of this shard's store.
     pub(crate) rooms: Rooms,
     /// This shard's room, as of the last look.
-    own: Option<u64>,
+    own: Option<Room>,
     /// What others have heard of: the control shard of this one, or other OSDs of all.
-    told: Option<u64>,
+    told: Option<Room>,
     /// What may be written before the next look.
     until_look: u64,
     /// True while clients are to send again what was dropped.
@@ -60,17 +62,29 @@ impl Failsafe {
         self.ratio = ratio.unwrap_or(RATIO);
     }
 
-    /// What a store has room for: nothing when it is all but full.
-    fn room_in(&self, usage: &StoreUsage) -> u64 {
-        let times = if self.own == Some(0) { AGAIN_TIMES } else { 1.0 };
+    /// What a store has room for: for growth, nothing when it is all but full.
+    fn room_in(&self, usage: &StoreUsage) -> Room {
+        let times = if self.own.is_some_and(is_full) { AGAIN_TIMES } else { 1.0 };
         let kept = usage.total_bytes as f64 * (1.0 - self.ratio) * times;
-        if usage.available_bytes as f64 <= kept { 0 } else { usage.available_bytes }
+        let left_bytes = usage.available_bytes;
+        Room { bytes: if left_bytes as f64 <= kept { 0 } else { left_bytes }, left_bytes }
     }
 
     /// True if others are to hear now that there is so much room.
-    fn is_news(&self, room: u64) -> bool {
-        self.told.is_some_and(|told| room <= told - told / STALE_PART && told > 0 || room > 0 && told == 0)
+    fn is_news(&self, room: Room) -> bool {
+        let has_shrunk = |told: Room| told.left_bytes - told.left_bytes / STALE_PART >= room.left_bytes;
+        self.told
+            .is_some_and(|told| is_full(told) != is_full(room) || told.left_bytes > 0 && has_shrunk(told))
     }
+}
+
+fn is_full(room: Room) -> bool {
+    room.bytes == 0
+}
+
+/// What a heartbeat says of the room.
+pub(crate) fn in_ping(room: Option<Room>) -> (Option<u64>, u64) {
+    (room.map(|room| room.bytes), room.map_or(0, |room| room.left_bytes))
 }
 
 impl Osd {
@@ -94,12 +108,18 @@ impl Osd {
 
     fn drops_short(&mut self, conn: ConnId, pgid: PgId, bytes: u64) -> bool {
         let is_short = self.is_short(pgid, bytes);
-        let Some(session) = self.sessions.get_mut(&conn) else { return true };
         if is_short {
+            self.note_dropped(conn, pgid, bytes);
+        }
+        self.sessions.get(&conn).is_none_or(|session| session.dropped.contains_key(&pgid))
+    }
+
+    /// A change of a client was dropped, which takes so much.
+    pub(crate) fn note_dropped(&mut self, conn: ConnId, pgid: PgId, bytes: u64) {
+        if let Some(session) = self.sessions.get_mut(&conn) {
             session.dropped.entry(pgid).or_insert(bytes);
             self.failsafe.is_dropping = true;
         }
-        session.dropped.contains_key(&pgid)
     }
 
     /// Ends the sessions of clients that are to send again what was dropped, as there is room for the first of it.
@@ -117,8 +137,7 @@ impl Osd {
 
     /// What clients have under way here, with a change of so many bytes.
     fn under_way_with(&self, bytes: u64) -> u64 {
-        let requests = &self.admission.requests;
-        requests.bytes() + bytes + (requests.ops() + 1) * CHANGE_BYTES
+        self.admission.requests.under_way() + bytes + CHANGE_BYTES
     }
 
     /// True if a change of the PG of so many bytes might find no room on this OSD, or on another that has a copy.
@@ -139,10 +158,10 @@ impl Osd {
     /// Looks how much room this shard's store has.
     pub(crate) fn look_at_room(&mut self, ctx: &mut Ctx<'_>) {
         let room = self.failsafe.room_in(&ctx.store.usage());
-        let was_full = self.failsafe.own.replace(room) == Some(0);
-        self.failsafe.until_look = room / LOOK_PART;
+        let was_full = self.failsafe.own.replace(room).is_some_and(is_full);
+        self.failsafe.until_look = room.left_bytes / LOOK_PART;
         self.failsafe.rooms.set(self.config.whoami, room);
-        if room == 0 && !was_full {
+        if is_full(room) && !was_full {
             let line = "all but full, whatever the map says: changes that take room are dropped".to_owned();
             self.cluster_log(LogLevel::ERROR, line, ctx);
         }
@@ -164,19 +183,24 @@ impl Osd {
     }
 
     /// What this shard has room for; of all shards, for the control shard: the fullest one counts.
-    fn room(&self) -> Option<u64> {
+    fn room(&self) -> Option<Room> {
         let others = self.control.reports().map(|report| self.failsafe.room_in(&report.usage));
-        Some(others.fold(self.failsafe.own?, u64::min))
+        let less = |one: Room, other: Room| Room {
+            bytes: one.bytes.min(other.bytes),
+            left_bytes: one.left_bytes.min(other.left_bytes),
+        };
+        Some(others.fold(self.failsafe.own?, less))
     }
 
     /// The room that a heartbeat, or a report to the control shard, tells of.
-    pub(crate) fn told_room(&mut self) -> Option<u64> {
+    pub(crate) fn told_room(&mut self) -> Option<Room> {
         self.failsafe.told = self.room();
         self.failsafe.told
     }
 
     /// Another OSD tells of its room.
-    pub(crate) fn on_room(&mut self, osd: OsdId, room: Option<u64>, ctx: &mut Ctx<'_>) {
+    pub(crate) fn on_room(&mut self, osd: OsdId, ping: &MOSDPing, ctx: &mut Ctx<'_>) {
+        let room = ping.room.map(|bytes| Room { bytes, left_bytes: ping.left_bytes });
         if let Some(room) = room.filter(|room| self.failsafe.rooms.set(osd, *room)) {
             self.send_other_shards(|| ShardMessage::Room(osd, room), ctx);
         }

@@ -135,7 +135,7 @@ impl Heartbeat {
 
     /// The ping that all peers get, but for the room that it tells of.
     pub fn ping(now: Instant, from: OsdId, up_from: Epoch, epoch: Epoch) -> MOSDPing {
-        MOSDPing { op: PingOp::PING, from, up_from, epoch, stamp_ns: now.0, room: None }
+        MOSDPing { op: PingOp::PING, from, up_from, epoch, stamp_ns: now.0, room: None, left_bytes: 0 }
     }
 }
 

@@ -8,6 +8,7 @@ use types::{Epoch, Instant, OsdId};
 
 use crate::{
     ConnId, Effect, Osd, ShardMessage,
+    failsafe::in_ping,
     on_map::MapSource,
     osd::{Ctx, Waiting},
     shard::CONTROL,
@@ -101,9 +102,9 @@ impl Osd {
             PingOp::PING => {
                 let is_dead = self.map.is_down(from) && ping.epoch <= self.map.epoch;
                 let op = if is_dead { PingOp::YOU_DIED } else { PingOp::REPLY };
-                let (stamp_ns, room) = (ping.stamp_ns, self.told_room());
-                let (up_from, epoch) = (self.boot_epoch, self.map.epoch);
-                let reply = MOSDPing { op, from: me, up_from, epoch, stamp_ns, room };
+                let (up_from, epoch, stamp_ns) = (self.boot_epoch, self.map.epoch, ping.stamp_ns);
+                let (room, left_bytes) = in_ping(self.told_room());
+                let reply = MOSDPing { op, from: me, up_from, epoch, stamp_ns, room, left_bytes };
                 if is_dead {
                     // `send_osd` sends nothing to an OSD that the map shows down: the answer goes over the connection
                     // of the ping.
@@ -113,7 +114,7 @@ impl Osd {
                     self.leases.on_given(from, now);
                     self.send_other_shards(|| ShardMessage::LeaseGiven(from, now), ctx);
                     self.send_osd(from, reply.into(), ctx);
-                    self.on_room(from, ping.room, ctx);
+                    self.on_room(from, &ping, ctx);
                 }
                 self.share_maps(conn, ping.epoch, ctx);
             }
@@ -127,7 +128,7 @@ impl Osd {
                     self.leases.on_granted(from, sent);
                     self.send_other_shards(|| ShardMessage::LeaseGranted(from, sent), ctx);
                 }
-                self.on_room(from, ping.room, ctx);
+                self.on_room(from, &ping, ctx);
                 if self.heartbeat.on_reply(ctx.now, from, Instant(ping.stamp_ns)) {
                     self.report_failure(from, self.map.up_from(from), FailureKind::TakenBack, ctx);
                 }

@@ -277,6 +277,8 @@ impl Osd {
             pg::Effect::Tell(session, message) => {
                 self.send_conn(ConnId(session), 0, message, ctx);
             }
+            pg::Effect::Dropped { session, bytes } => self.note_dropped(ConnId(session), pgid, bytes),
+            pg::Effect::Grew(bytes) => self.note_written(bytes, ctx),
             pg::Effect::ClusterLog(level, line) => self.cluster_log(level, line, ctx),
             pg::Effect::WakeAt(at) => {
                 self.pgs.wakes.insert((at, pgid));

@@ -8,7 +8,7 @@ use messages::{
     ImageCounts, ImageKey, LogLevel, MOSDForceRecovery, MOSDMap, MOSDPGCreate, MOSDScrub, Message,
     pg_peer_target,
 };
-use pg::{CommitTimes, OpCounts, OpHistograms};
+use pg::{CommitTimes, OpCounts, OpHistograms, Room};
 use serde_json::{Map, Value};
 use store::{DeviceWaits, StoreUsage};
 use types::{Epoch, Instant, OsdId, PgId, PgStat, PoolId, PoolStatfs, Settings};
@@ -80,8 +80,8 @@ pub enum ShardMessage {
     LeaseGranted(OsdId, Instant),
     /// From the control shard: a peer's ping was answered then.
     LeaseGiven(OsdId, Instant),
-    /// From the control shard: that OSD has room for so many bytes.
-    Room(OsdId, u64),
+    /// From the control shard: that OSD has so much room.
+    Room(OsdId, Room),
     /// From the control shard: count what clients do with images for so many seconds.
     CountImages(u32),
     /// From the control shard: send your part of the answer to this command, which has that number.
@@ -249,7 +249,7 @@ impl Osd {
             ShardMessage::ClusterLog(level, line) => self.cluster_log(level, line, ctx),
             ShardMessage::LeaseGranted(osd, sent) => self.leases.on_granted(osd, sent),
             ShardMessage::LeaseGiven(osd, at) => self.leases.on_given(osd, at),
-            ShardMessage::Room(osd, bytes) => _ = self.failsafe.rooms.set(osd, bytes),
+            ShardMessage::Room(osd, room) => _ = self.failsafe.rooms.set(osd, room),
             ShardMessage::Flush(number) => {
                 self.report(ctx);
                 ctx.send_shard(CONTROL, ShardMessage::Flushed(number));

@@ -8,6 +8,7 @@ use types::{MapFlags, OsdStat, PgStat};
 use crate::{
     Effect, Osd, ShardMessage,
     boot::Boot,
+    failsafe::in_ping,
     heartbeat::{self, Heartbeat},
     on_osd::FailureKind,
     osd::{Ctx, TICK},
@@ -73,10 +74,10 @@ impl Osd {
 
     pub(crate) fn ping_peers(&mut self, ctx: &mut Ctx<'_>) {
         self.heartbeat.on_pinged(ctx.now);
-        let room = self.told_room();
+        let (room, left_bytes) = in_ping(self.told_room());
         let ping = Heartbeat::ping(ctx.now, self.config.whoami, self.boot_epoch, self.map.epoch);
         for osd in self.heartbeat.peers().collect::<Vec<_>>() {
-            self.send_osd(osd, MOSDPing { room, ..ping }.into(), ctx);
+            self.send_osd(osd, MOSDPing { room, left_bytes, ..ping }.into(), ctx);
         }
     }
 

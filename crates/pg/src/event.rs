@@ -99,6 +99,16 @@ pub enum Effect {
     WantUpThru(Epoch),
     /// Have the monitor set the PG's acting set; an empty one stands for the up set.
     WantActing(Vec<OsdId>),
+    /// A client's change was dropped, for which there is no room for so many bytes: its client is to send it again when
+    /// there is.
+    Dropped {
+        /// The session that it came from.
+        session: u64,
+        /// What it takes.
+        bytes: u64,
+    },
+    /// A change takes so many bytes more than its request has brought.
+    Grew(u64),
     /// Write a line to the cluster log.
     ClusterLog(LogLevel, String),
     /// That OSD has said what cannot be so: nothing more of it is to be heard, and the monitor is to know.

@@ -70,7 +70,7 @@ pub use op_tracker::{OpHistory, OpRecord, wall_at};
 pub use pg::Pg;
 pub use read_slots::ReadSlots;
 pub use recovery::{RecoveryPolicy, RecoveryThrottle};
-pub use rooms::{CHANGE_BYTES, Rooms, STALE_PART};
+pub use rooms::{CHANGE_BYTES, Room, Rooms, STALE_PART};
 pub use scrub::{ScrubPolicy, ScrubRequest, ScrubTimes};
 pub use slots::{Slot, Slots};
 pub use state_history::{AllStateTimes, Instance, PastState, StateTimes, add_state_times};

@@ -9,7 +9,7 @@ use std::{
 
 use types::Instant;
 
-use crate::{OpHistory, OpRecord};
+use crate::{CHANGE_BYTES, OpHistory, OpRecord};
 
 #[derive(Default)]
 struct Held {
@@ -48,6 +48,11 @@ impl OpThrottle {
         self.0.bytes.get()
     }
 
+    /// What they may take of a device.
+    pub fn under_way(&self) -> u64 {
+        self.0.under_way()
+    }
+
     /// What is remembered of ops that were answered, to be read or set up.
     pub fn with_history<T>(&self, act: impl FnOnce(&mut OpHistory) -> T) -> T {
         let mut history = self.0.history.borrow_mut();
@@ -58,6 +63,10 @@ impl OpThrottle {
 }
 
 impl Held {
+    fn under_way(&self) -> u64 {
+        self.bytes.get() + self.ops.get() * CHANGE_BYTES
+    }
+
     fn note(&self, history: &RefMut<'_, OpHistory>) {
         self.remember_from.set(history.remember_from());
     }
@@ -74,6 +83,22 @@ impl Permit {
     /// When its op came.
     pub fn since(&self) -> Instant {
         self.since
+    }
+
+    /// Bytes of its op.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its op holds so many bytes more.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.held.bytes.set(self.held.bytes.get() + bytes);
+        self.bytes += bytes;
+    }
+
+    /// What all ops that are held may take of a device.
+    pub(crate) fn under_way(&self) -> u64 {
+        self.held.under_way()
     }
 
     /// Its op is being answered: remembers it if it is one of the slowest. Only then is it described.
@@ -114,10 +139,12 @@ mod tests {
     fn a_dropped_permit_gives_its_share_back() {
         let throttle = OpThrottle::default();
         let first = throttle.take(5);
-        let second = throttle.clone().take(7);
+        let mut second = throttle.clone().take(7);
         assert_eq!((throttle.ops(), throttle.bytes()), (2, 12));
         drop(first);
         assert_eq!((throttle.ops(), throttle.bytes()), (1, 7));
+        second.add(3);
+        assert_eq!((throttle.bytes(), second.bytes()), (10, 10));
         drop(second);
         assert_eq!((throttle.ops(), throttle.bytes()), (0, 0));
     }

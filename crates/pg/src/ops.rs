@@ -11,6 +11,7 @@ mod answer;
 mod listing;
 mod loading;
 mod queue;
+mod room;
 
 use std::collections::BTreeSet;
 
@@ -20,9 +21,12 @@ use types::{EVersion, Errno, HObject, Instant, PoolFlags, PoolId, ReqId};
 pub(crate) use loading::let_go_of_much;
 pub(crate) use queue::{LoadId, Ops, WaitingOp};
 
-use self::queue::{InFlight, ObjectOps};
+use self::{
+    queue::{InFlight, ObjectOps},
+    room::Weighed,
+};
 use crate::{
-    CHANGE_BYTES, Client, Ctx, Permit, Pg,
+    Client, Ctx, Permit, Pg,
     copy::{CopySlot, nothing},
     exec::{self, Blocked, CopySource, Executed, OpContext, Staged, WatchChange},
     pg::Phase,
@@ -194,7 +198,8 @@ impl Pg {
         }
         let mut context = self.context_for(head, &mut waiting, reqid, ctx);
         let outcome = self.execute(&mut context, &waiting.op, ctx);
-        (waiting.copied, waiting.asked) = (context.copied, context.asked);
+        waiting.copied = std::mem::take(&mut context.copied);
+        waiting.asked = std::mem::take(&mut context.asked);
         match outcome {
             Err(Blocked::NotCached(missing)) => self.load_for(head, waiting, missing, ctx),
             // Only a primary asks other PGs.
@@ -207,10 +212,15 @@ impl Pg {
             }
             Err(Blocked::PassOn { target }) => self.pass_on(head, waiting, target, ctx),
             Err(Blocked::Refused(errno)) => self.refuse(&waiting, errno, ctx),
-            Ok(done) if done.staged.as_ref().is_some_and(Staged::is_too_long) => {
-                self.refuse(&waiting, Errno::EMSGSIZE, ctx)
-            }
-            Ok(done) => self.finish(head, waiting, done, reqid, ctx),
+            Ok(done) => match self.weigh(&mut waiting, &done, ctx) {
+                Weighed::Fits => self.finish(head, waiting, done, reqid, ctx),
+                Weighed::TooLong => self.refuse(&waiting, Errno::EMSGSIZE, ctx),
+                Weighed::Short(_) if waiting.wants_refusal() => {
+                    let refusal = done.without_room(&context, &waiting.op);
+                    self.finish(head, waiting, refusal, reqid, ctx);
+                }
+                Weighed::Short(bytes) => self.drop_for_room(head, waiting, bytes, ctx),
+            },
         }
     }
 
@@ -239,7 +249,6 @@ impl Pg {
             past: exec::past_of(head, &waiting.op, self.log.iter().rev()),
             pg_num: self.info.pg_num,
             full: self.full(ctx),
-            lacks_room: self.lacks_room(waiting, ctx),
             notify_id: self.watches.next_id(ctx),
             notify_room: watch::NOTIFIES_BYTES_MAX.saturating_sub(ctx.notifying.bytes()),
             random_seed: ctx.random ^ waiting.tid,
@@ -269,14 +278,6 @@ impl Pg {
         let is_over_quota = ctx.map.pools.get(&self.pgid.pool)?.flags.has(PoolFlags::FULL_QUOTA);
         let errno = if is_over_quota { Errno::EDQUOT } else { Errno::ENOSPC };
         ctx.map.is_full(self.pgid.pool).then_some(errno)
-    }
-
-    /// True for a request that might find no room on an OSD with a copy. Others were looked at when they came, and
-    /// their clients expect no refusal.
-    fn lacks_room(&self, waiting: &WaitingOp, ctx: &Ctx<'_>) -> bool {
-        let bytes = || waiting.op.held_bytes() + CHANGE_BYTES;
-        (waiting.op.tries_when_full() || waiting.passed_on.is_some())
-            && ctx.rooms.are_short(self.members(), bytes())
     }
 
     /// Objects that a listing must name though they are not here yet.

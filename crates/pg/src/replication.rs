@@ -21,9 +21,9 @@ pub(crate) const CHANGE_BYTES_MAX: usize = 256 << 20;
 const _: () = assert!(CHANGE_BYTES_MAX <= PEER_SEGMENT_BYTES_MAX as usize / 2);
 
 impl Staged {
-    /// True for a change that must not be made, as not all copies might take it.
-    pub(crate) fn is_too_long(&self) -> bool {
-        self.txn.bytes_at_most() > CHANGE_BYTES_MAX
+    /// How long it is at most in a message. None for a change that must not be made, as not all copies might take it.
+    pub(crate) fn length(&self) -> Option<usize> {
+        Some(self.txn.bytes_at_most()).filter(|bytes| *bytes <= CHANGE_BYTES_MAX)
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
         let mut txn = Transaction::new(world.pg.coll);
         let (object, data) = (world.object(1), codec::Payload::from(bytes::Bytes::from(vec![7; 4 << 20])));
         let is_too_long = |txn: &Transaction| {
-            Staged { txn: txn.clone(), log: Vec::new(), delta: Default::default() }.is_too_long()
+            Staged { txn: txn.clone(), log: Vec::new(), delta: Default::default() }.length().is_none()
         };
         for part in 0..CHANGE_BYTES_MAX as u64 / (4 << 20) {
             assert!(!is_too_long(&txn));

@@ -15,11 +15,19 @@ pub const STALE_PART: u64 = 8;
 /// and what it leads goes to as many OSDs as there are copies.
 const LEADERS_MAX: u64 = 4;
 
+/// The room on an OSD, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// For whatever grows: none where the OSD is all but full.
+    pub bytes: u64,
+    /// What is left in fact.
+    pub left_bytes: u64,
+}
+
 /// The room on each OSD that has told of it.
 #[derive(Debug)]
 pub struct Rooms {
-    /// Bytes; none where an OSD is all but full.
-    of: BTreeMap<OsdId, u64>,
+    of: BTreeMap<OsdId, Room>,
     /// What every one of them has room for, whatever others send.
     plenty: u64,
 }
@@ -31,9 +39,9 @@ impl Default for Rooms {
 }
 
 impl Rooms {
-    /// An OSD has room for so many bytes. True if that is news.
-    pub fn set(&mut self, osd: OsdId, bytes: u64) -> bool {
-        let is_news = self.of.insert(osd, bytes) != Some(bytes);
+    /// An OSD has so much room. True if that is news.
+    pub fn set(&mut self, osd: OsdId, room: Room) -> bool {
+        let is_news = self.of.insert(osd, room) != Some(room);
         if is_news {
             self.weigh();
         }
@@ -47,7 +55,7 @@ impl Rooms {
     }
 
     fn weigh(&mut self) {
-        let least = self.of.values().min().map(|bytes| self.share(*bytes));
+        let least = self.of.values().map(|room| self.share(room.bytes)).min();
         self.plenty = least.unwrap_or(u64::MAX);
     }
 
@@ -64,12 +72,17 @@ impl Rooms {
 
     /// True if changes that take so much might find no room on one of these OSDs.
     pub fn are_short(&self, mut osds: impl Iterator<Item = OsdId>, bytes: u64) -> bool {
-        osds.any(|osd| self.of.get(&osd).is_some_and(|room| bytes >= self.share(*room)))
+        osds.any(|osd| self.of.get(&osd).is_some_and(|room| bytes >= self.share(room.bytes)))
+    }
+
+    /// True if changes that take so much might find no room on one of these OSDs though they may have all that is left.
+    pub fn are_used_up(&self, mut osds: impl Iterator<Item = OsdId>, bytes: u64) -> bool {
+        osds.any(|osd| self.of.get(&osd).is_some_and(|room| bytes >= self.share(room.left_bytes)))
     }
 
     /// True for an OSD that is all but full, whatever the map says.
     pub fn is_full(&self, osd: OsdId) -> bool {
-        self.of.get(&osd) == Some(&0)
+        self.of.get(&osd).is_some_and(|room| room.bytes == 0)
     }
 }
 
@@ -77,20 +90,25 @@ impl Rooms {
 mod tests {
     use super::*;
 
+    fn room(bytes: u64) -> Room {
+        Room { bytes, left_bytes: bytes }
+    }
+
     #[test]
     fn what_is_under_way_finds_room_on_each_osd_though_others_send_as_much() {
         let mut rooms = Rooms::default();
         assert!(rooms.have_plenty(u64::MAX - 1) && !rooms.are_short([OsdId(0)].into_iter(), u64::MAX));
-        assert!(rooms.set(OsdId(0), 8_000) && !rooms.set(OsdId(0), 8_000));
+        assert!(rooms.set(OsdId(0), room(8_000)) && !rooms.set(OsdId(0), room(8_000)));
         assert!(rooms.have_plenty(6_999) && !rooms.have_plenty(7_000), "an eighth may be gone by now");
-        assert!(rooms.set(OsdId(1), 800));
+        assert!(rooms.set(OsdId(1), room(800)));
         assert!(rooms.have_plenty(349) && !rooms.have_plenty(350));
         for (osd, bytes, is_short) in
             [(0, 3_499, false), (0, 3_500, true), (1, 350, true), (2, 1 << 40, false)]
         {
             assert_eq!(rooms.are_short([OsdId(osd)].into_iter(), bytes), is_short, "{osd} {bytes}");
+            assert_eq!(rooms.are_used_up([OsdId(osd)].into_iter(), bytes), is_short, "{osd} {bytes}");
         }
-        (2..9).for_each(|osd| _ = rooms.set(OsdId(osd), 80_000));
+        (2..9).for_each(|osd| _ = rooms.set(OsdId(osd), room(80_000)));
         assert!(rooms.have_plenty(174), "the changes of many OSDs go to as many");
         rooms.retain(|osd| osd == OsdId(0));
         assert!(rooms.have_plenty(6_999));
@@ -100,9 +118,10 @@ mod tests {
     fn an_osd_without_room_takes_nothing() {
         let mut rooms = Rooms::default();
         assert!(!rooms.is_full(OsdId(0)), "it has not told");
-        rooms.set(OsdId(0), 0);
-        assert!(
-            rooms.is_full(OsdId(0)) && rooms.are_short([OsdId(0)].into_iter(), 0) && !rooms.have_plenty(0)
-        );
+        rooms.set(OsdId(0), Room { bytes: 0, left_bytes: 800 });
+        let is_short = |bytes| rooms.are_short([OsdId(0)].into_iter(), bytes);
+        assert!(rooms.is_full(OsdId(0)) && is_short(0) && !rooms.have_plenty(0));
+        let is_used_up = |bytes| rooms.are_used_up([OsdId(0)].into_iter(), bytes);
+        assert!(!is_used_up(699) && is_used_up(700), "something is left, for what lets nothing grow");
     }
 }

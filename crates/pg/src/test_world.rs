@@ -13,8 +13,8 @@ use types::{
 };
 
 use crate::{
-    Client, Ctx, Effect, Event, IntervalStart, Leases, OpThrottle, Pg, ReadSlots, RecoveryPolicy, Rooms,
-    ScrubPolicy, Slots,
+    Client, Ctx, Effect, Event, IntervalStart, Leases, OpThrottle, Pg, ReadSlots, RecoveryPolicy, Room,
+    Rooms, ScrubPolicy, Slots,
     exec::{INFO_XATTR, ObjectInfo},
     interval::tests::captured,
     ops::WaitingOp,
@@ -209,6 +209,11 @@ impl World {
         let mut txn = Transaction::new(self.pg.coll);
         txn.push(&self.object(at), Mutation::SetXattrs([pair].into()));
         self.store.submit(Token(0), txn);
+    }
+
+    /// An OSD says that it has room for so many bytes.
+    pub(crate) fn set_room(&mut self, osd: OsdId, bytes: u64) {
+        self.rooms.set(osd, Room { bytes, left_bytes: bytes });
     }
 
     /// The version of an object in the store; 0 without one.

@@ -1,8 +1,9 @@
 //! Large objects of one client, with which devices become full: the client goes on until there is no room, and then
 //! makes some now and then.
 //!
-//! A change that makes an object larger waits while the pool is full, or is refused, as its client wants. One that is
-//! refused leaves the object as it was. No other change may be refused, and none of a client that forces it.
+//! A write waits while there is no room for it, or is refused, as its client wants: also one that makes no object
+//! larger, as it takes new blocks before it gives the old ones back. One that is refused leaves the object as it was.
+//! Nothing that only gives room back may be refused.
 
 use bytes::Bytes;
 use client::Response;
@@ -128,9 +129,7 @@ impl Bulk {
     fn change(&mut self, at: usize, to: Content, op: OsdOp, flags: u32) -> Step {
         let object = &mut self.objects[at];
         object.is_busy = true;
-        let bytes = |content: Content| content.map(|(_, len)| len);
-        let (may_be_refused, may_wait) =
-            (flags == osd_flag::FULL_TRY && bytes(to) > bytes(object.content), flags == 0);
+        let (may_be_refused, may_wait) = (flags != 0 && op.code == OpCode::WRITEFULL, flags == 0);
         self.waiting += usize::from(may_wait);
         (at, vec![op], flags, InFlightOp::Change { at, to, may_be_refused, may_wait })
     }
@@ -194,19 +193,19 @@ mod tests {
     }
 
     #[test]
-    fn only_what_makes_an_object_larger_may_be_refused() {
+    fn only_writes_that_do_not_wait_may_be_refused() {
         let mut bulk = Bulk::new(1, 1);
-        let mut refused = |from: Content, to: Content, flags: u32| {
-            bulk.objects[0].content = from;
-            let (.., in_flight) = bulk.change(0, to, OsdOp::new(OpCode::WRITEFULL), flags);
+        let mut refused = |to: Content, code: OpCode, flags: u32| {
+            bulk.objects[0].content = Some((1, 9));
+            let (.., in_flight) = bulk.change(0, to, OsdOp::new(code), flags);
             bulk.done(in_flight, &response(-Errno::ENOSPC.0, Bytes::new()))
         };
-        assert_eq!(refused(None, Some((1, 9)), osd_flag::FULL_TRY), Ok(true));
-        assert_eq!(refused(Some((1, 9)), Some((2, 10)), osd_flag::FULL_TRY), Ok(true));
-        assert!(refused(Some((1, 9)), Some((2, 9)), osd_flag::FULL_TRY).is_err(), "it does not grow");
-        assert!(refused(Some((1, 9)), None, osd_flag::FULL_TRY).is_err(), "it is removed");
-        assert!(refused(None, Some((1, 9)), 0).is_err(), "its client waits");
-        assert!(refused(None, Some((1, 9)), osd_flag::FULL_FORCE).is_err(), "its client forces it");
+        for flags in [osd_flag::FULL_TRY, osd_flag::FULL_FORCE] {
+            assert_eq!(refused(Some((2, 9)), OpCode::WRITEFULL, flags), Ok(true));
+            assert!(refused(None, OpCode::DELETE, flags).is_err());
+            assert!(refused(Some((1, 4)), OpCode::TRUNCATE, flags).is_err());
+        }
+        assert!(refused(Some((2, 9)), OpCode::WRITEFULL, 0).is_err(), "its client waits");
     }
 
     #[test]
@@ -217,13 +216,6 @@ mod tests {
         for result in [0, -Errno::ENOSPC.0] {
             let to = Some(((7 - result) as u64, 100));
             let (.., in_flight) = bulk.change(0, to, OsdOp::new(OpCode::WRITEFULL), osd_flag::FULL_TRY);
-            // The second one makes it no larger; here it is refused all the same.
-            let in_flight = match in_flight {
-                InFlightOp::Change { at, to, may_wait, .. } => {
-                    InFlightOp::Change { at, to, may_wait, may_be_refused: true }
-                }
-                other => other,
-            };
             assert_eq!(bulk.done(in_flight, &response(result, Bytes::new())), Ok(result != 0));
         }
         let mut found = |content: Content| {

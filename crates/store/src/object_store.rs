@@ -7,7 +7,7 @@ use codec::Payload;
 use thiserror::Error;
 use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 
-use crate::DeviceWaits;
+use crate::{DeviceWaits, machine::makes_room};
 
 /// What must be loaded before a read can be answered: the caller passes it to
 /// [`ObjectStore::load`] and tries again when that completes.
@@ -238,6 +238,11 @@ pub trait ObjectStore {
 
     /// Space used and free.
     fn usage(&self) -> StoreUsage;
+
+    /// What a transaction takes of the device at most, about: nothing if it gives space back.
+    fn growth_bytes(&self, txn: &Transaction) -> u64 {
+        if makes_room(txn) { 0 } else { txn.bytes_at_most() as u64 }
+    }
 
     /// What is in memory and could be read again.
     fn cached(&self) -> Cached;

@@ -160,6 +160,11 @@ impl Transaction {
         bytes
     }
 
+    /// True if it makes an object a copy of another one.
+    pub fn has_clone(&self) -> bool {
+        self.ops.iter().any(|op| matches!(op, TxnOp::Object(_, Mutation::CloneFrom { .. })))
+    }
+
     /// Notes what is known of all payloads end to end: it is of the only one, where there is one.
     pub fn set_payload_sums(&mut self, sums: &Sums) {
         let mut payloads = self.ops.iter_mut().filter_map(|op| match op {

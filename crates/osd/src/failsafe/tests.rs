@@ -118,3 +118,18 @@ fn clients_send_again_in_order_what_was_dropped() {
         assert!(!running.drops(conn, &write(5)));
     }
 }
+
+#[test]
+fn what_a_pg_has_dropped_is_sent_again_when_there_is_room() {
+    let mut running = Running::new();
+    let pgid = PgId::new(POOL, 5);
+    running.set_ratio("0.5");
+    for conn in [OWN, ConnId(77)] {
+        running.with(|osd, _| osd.note_dropped(conn, pgid, 1 << 20));
+    }
+    assert_eq!(running.closed(), []);
+    assert!(running.drops(OWN, &op(5, OpCode::WRITEFULL, 0)));
+    running.set_ratio("0.97");
+    assert!(running.drops(OWN, &op(5, OpCode::WRITEFULL, 0)), "it would overtake the one before");
+    assert_eq!(running.closed(), [OWN]);
+}

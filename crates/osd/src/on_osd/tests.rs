@@ -86,7 +86,7 @@ impl Running {
 }
 
 fn ping(op: PingOp, from: OsdId, epoch: u32, stamp_ns: u64) -> MOSDPing {
-    MOSDPing { op, from, up_from: Epoch(2), epoch: Epoch(epoch), stamp_ns, room: None }
+    MOSDPing { op, from, up_from: Epoch(2), epoch: Epoch(epoch), stamp_ns, room: None, left_bytes: 0 }
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn an_osd_without_room_says_so_at_once_and_all_shards_of_others_hear_of_it() {
         let has_told = sent.is_some();
         let effects = sent.map(|ping| b.handle(Event::Received(CONN, 0, ping))).unwrap_or_default();
         heard.extend(effects.into_iter().filter_map(|effect| match effect {
-            Effect::ShardMessage(1, ShardMessage::Room(A, room)) => Some(room),
+            Effect::ShardMessage(1, ShardMessage::Room(A, room)) => Some((room.bytes, room.left_bytes)),
             _ => None,
         }));
         (has_told, b.osd.failsafe.rooms.is_full(A))
@@ -215,7 +215,7 @@ fn an_osd_without_room_says_so_at_once_and_all_shards_of_others_hear_of_it() {
         ["0.97", "0.5", "0.5", "0.97"].map(&mut tick),
         [(true, false), (true, true), (true, true), (true, false),]
     );
-    assert_eq!(heard, [1 << 39, 0, 1 << 39]);
+    assert_eq!(heard, [1 << 39, 0, 1 << 39].map(|bytes| (bytes, 1 << 39)));
 }
 
 /// `ceph -n osd.0 tell osd.1 version`: a tool is a client, whatever key it has.

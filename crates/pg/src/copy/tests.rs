@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codec::{Encode, Features};
 use messages::{
     MOSDRepOpReply, MPgActivated, MPgNotify, MPgPush, Message, ObjectLocator, OpCode, OpParams, OsdOp,
-    op_flag,
+    op_flag, osd_flag,
 };
 use store::{Completion, MemStore, ObjectStore, ReadError};
 use types::{Chunk, EVersion, IntervalSet, Mutation, PgInfo, PoolId, SnapId, object_hash};
@@ -125,10 +125,14 @@ fn copies_are_answered_with_a_lease_and_not_at_rest() {
 
 /// Object `at` is to have what `source` has: the request waits.
 fn copying(world: &mut World, at: u64, source: &HObject) {
+    world.ask(at, 100 + at, vec![copy_of(source)]);
+}
+
+fn copy_of(source: &HObject) -> OsdOp {
     let locator = ObjectLocator { pool: source.pool, ..ObjectLocator::default() };
     let data = (source.oid.clone(), locator).to_bytes(Features::default());
     let params = OpParams::from_parts(&[&SnapId::HEAD.0.to_le_bytes()]);
-    world.ask(at, 100 + at, vec![OsdOp { params, data, ..OsdOp::new(OpCode::COPY_FROM) }]);
+    OsdOp { params, data, ..OsdOp::new(OpCode::COPY_FROM) }
 }
 
 /// What was asked of other PGs since it was asked last.
@@ -459,6 +463,50 @@ fn a_request_copies_no_more_than_a_change_has() {
         answer(&mut world, &question, 100 << 20);
     }
     assert_eq!((asked, world.copying.taken(), world.pg.info.last_update), (3, 0, world.version(3)));
+}
+
+#[test]
+fn a_copy_that_finds_no_room_is_dropped_with_what_its_client_wants_behind_it() {
+    let mut world = World::active();
+    let (peer, source) = (world.peers[0], elsewhere(&world, 1));
+    copying(&mut world, 1, &source);
+    let question = questions(&mut world).remove(0);
+    let create = || OsdOp::new(OpCode::CREATE);
+    for (tid, session, step, flags) in [
+        (2, 1, create(), 0),
+        (3, 1, OsdOp::new(OpCode::STAT), 0),
+        (4, 2, create(), 0),
+        (5, 1, OsdOp::new(OpCode::DELETE), osd_flag::FULL_TRY),
+    ] {
+        let mut event = world.asking(1, tid, vec![step]);
+        if let Event::Op { client, op, .. } = &mut event {
+            (client.session, op.flags) = (session, flags);
+        }
+        world.handle(event);
+    }
+    world.set_room(peer, 4 << 20);
+    answer(&mut world, &question, 4 << 20);
+    for _ in 0..3 {
+        world.confirm_all();
+    }
+    let told = world.effects.iter().filter_map(|effect| match effect {
+        Effect::Reply { tid, .. } => Some(*tid),
+        Effect::Dropped { session: 1, bytes } => Some(*bytes / (4 << 20)),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [1, 3, 4, 5]);
+    assert!(world.pg.is_object_idle(&world.object(1)));
+    assert_eq!(world.copying.taken(), 0);
+    // With a flag that says so, the client hears of it.
+    let mut event = world.asking(1, 6, vec![copy_of(&source)]);
+    if let Event::Op { op, .. } = &mut event {
+        op.flags = osd_flag::FULL_TRY;
+    }
+    world.handle(event);
+    let question = questions(&mut world).remove(0);
+    answer(&mut world, &question, 4 << 20);
+    world.confirm_all();
+    assert_eq!(results(&mut world), [Errno::ENOSPC.negated()]);
 }
 
 #[test]

@@ -99,8 +99,6 @@ pub(crate) struct OpContext {
     pub(crate) pg_num: u32,
     /// If the pool is full, the error for changes that make it larger.
     pub(crate) full: Option<Errno>,
-    /// True if the request might find no room on an OSD, and nobody has looked before.
-    pub(crate) lacks_room: bool,
     /// The id of the request's first notification; later ones count on from it.
     pub(crate) notify_id: u64,
     /// Bytes that the notifications that the request begins, and its answers to notifications, may hold until they are
@@ -238,10 +236,8 @@ pub(crate) fn execute(store: &dyn ObjectStore, ctx: &OpContext, op: &MOSDOp) -> 
         && view.grows()
         && let Some(errno) = full(ctx, op)
     {
-        // What its reads had found comes with the refusal, and may still be undone: the refusal waits until it cannot.
         let Outcome { ops, watchers, .. } = outcome;
-        let refusal = Executed { ops, result: errno.negated(), watchers, ..Executed::default() };
-        return Ok(refusal.refused(ctx, op));
+        return Ok(Executed::without_growth(errno, ops, watchers).refused(ctx, op));
     }
     if outcome.result >= 0 && view.has_too_many_attributes()? {
         outcome.result = Errno::EFBIG.negated();
@@ -256,11 +252,8 @@ pub(crate) fn execute(store: &dyn ObjectStore, ctx: &OpContext, op: &MOSDOp) -> 
 
 /// The error that refuses a change that makes its pool larger. Clients that do not want to try (FULL_TRY) wait until
 /// there is space, and send again; but not where the change is one of a class method and the client takes the request
-/// for a read. No flag helps where there might be no room at all: the change, and all that comes after it, would wait.
+/// for a read.
 fn full(ctx: &OpContext, op: &MOSDOp) -> Option<Errno> {
-    if ctx.lacks_room {
-        return Some(Errno::ENOSPC);
-    }
     let tries = op.flags & osd_flag::FULL_TRY != 0 || !op.says_it_writes();
     ctx.full.filter(|_| tries && op.flags & osd_flag::FULL_FORCE == 0)
 }
@@ -332,6 +325,17 @@ fn finish(
 }
 
 impl Executed {
+    /// The refusal of a change for which there might be no room at all, whatever the client's flags say: it would wait,
+    /// and all that comes after it.
+    pub(crate) fn without_room(self, ctx: &OpContext, op: &MOSDOp) -> Executed {
+        Executed::without_growth(Errno::ENOSPC, self.ops, self.watchers).refused(ctx, op)
+    }
+
+    /// What reads had found comes with the refusal, and may still be undone: the refusal waits until it cannot.
+    fn without_growth(errno: Errno, ops: Vec<OsdOp>, watchers: Vec<KnownWatch>) -> Executed {
+        Executed { ops, result: errno.negated(), watchers, ..Executed::default() }
+    }
+
     /// A request that failed: what it did to watches does not count either.
     fn refused(mut self, ctx: &OpContext, op: &MOSDOp) -> Executed {
         self.watch.clear();

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use codec::{Encode, Features};
-use messages::{MPgPushReply, Message, ObjectLocator, OpCode, OpParams, WatchOpcode, osd_flag};
-use types::{EntityAddr, EntityNum, OsdId};
+use messages::{MPgPushReply, Message, ObjectLocator, OpCode, OpParams, WatchOpcode};
+use types::{EntityAddr, EntityNum};
 
 use super::*;
-use crate::{CHANGE_BYTES, Effect, Event, OpThrottle, Rooms, test_world::World};
+use crate::{Effect, Event, OpThrottle, test_world::World};
 
 const WATCH: u8 = 3;
 
@@ -50,44 +50,6 @@ fn heard(world: &mut World) -> Vec<(u64, &'static str)> {
         _ => None,
     });
     told.collect()
-}
-
-#[test]
-fn what_takes_room_is_refused_where_an_osd_with_a_copy_has_none() {
-    let mut world = World::active();
-    let grow = OsdOp {
-        params: OpParams::extent(0, 3),
-        data: Bytes::from_static(b"new"),
-        ..OsdOp::new(OpCode::APPEND)
-    };
-    let (own, peer) = (world.pg.me, world.peers[0]);
-    let mut tid = 0;
-    let mut result = |osd: Option<OsdId>, flags: u32, code: OpCode| {
-        tid += 1;
-        world.rooms = Rooms::default();
-        osd.into_iter().for_each(|osd| _ = world.rooms.set(osd, CHANGE_BYTES));
-        let step = if code == OpCode::APPEND { grow.clone() } else { OsdOp::new(code) };
-        let mut event = world.asking(1, tid, vec![step]);
-        if let Event::Op { op, .. } = &mut event {
-            op.flags = flags;
-        }
-        world.handle(event);
-        world.confirm_all();
-        let replied = std::mem::take(&mut world.effects).into_iter().find_map(|effect| match effect {
-            Effect::Reply { reply, .. } => Some(reply.result),
-            _ => None,
-        });
-        replied.unwrap()
-    };
-    let refused = Errno::ENOSPC.negated();
-    assert_eq!(result(None, osd_flag::FULL_TRY, OpCode::APPEND), 0);
-    for full in [own, peer] {
-        assert_eq!(result(Some(full), osd_flag::FULL_TRY, OpCode::APPEND), refused);
-        assert_eq!(result(Some(full), osd_flag::FULL_FORCE, OpCode::APPEND), refused);
-        assert_eq!(result(Some(full), 0, OpCode::APPEND), 0, "it was looked at when it came");
-    }
-    assert_eq!(result(Some(OsdId(77)), osd_flag::FULL_TRY, OpCode::APPEND), 0, "it has no copy");
-    assert_eq!(result(Some(own), osd_flag::FULL_TRY, OpCode::DELETE), 0);
 }
 
 /// As Ceph's OSDs do: `complete_read_ctx` comes after `do_osd_op_effects`, a repop's `on_success` after `on_committed`.

@@ -197,7 +197,7 @@ fn growth_that_is_passed_on_is_refused_where_there_is_no_room() {
     let mut question = asked(&mut world).remove(0).1;
     readdress(&mut question, &world);
     question.op.ops = vec![OsdOp { code: OpCode::APPEND, ..write() }];
-    world.rooms.set(world.peers[1], 0);
+    world.set_room(world.peers[1], 0);
     world.say(world.peers[0], question.into());
     // The refusal is logged, as that of a client's request.
     world.confirm_all();

@@ -156,10 +156,10 @@ fn osds_that_are_too_full_are_given_only_what_requests_wait_for() {
     // It says so itself, sooner than the map.
     world.pg.members.acting = acting.clone();
     world.pg.recovery.clear();
-    world.rooms.set(peer, 0);
+    world.set_room(peer, 0);
     world.act(|pg, ctx| pg.recover(ctx));
     assert_eq!((world.pg.recovery.active(), world.pg.state().has(PgState::RECOVERY_TOOFULL)), (0, true));
-    world.rooms.set(peer, 1 << 30);
+    world.set_room(peer, 1 << 30);
     world.act(|pg, ctx| pg.recover(ctx));
     assert_eq!(world.pg.recovery.active(), 2);
     // An OSD that acts is held back only by its last reserve of space.

@@ -222,7 +222,7 @@ impl Store {
 }
 
 /// True if the transaction gives space back, and takes none but for what the OSD keeps for itself.
-pub(super) fn makes_room(txn: &Transaction) -> bool {
+pub(crate) fn makes_room(txn: &Transaction) -> bool {
     let mut has_removal = false;
     let takes_none = txn.ops.iter().all(|op| {
         let (object, mutation) = match op {

@@ -37,6 +37,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use types::Token;
 
+pub(crate) use checkpoint_room::makes_room;
 pub use device_owner::DeviceOwner;
 pub use format::{Label, StoreIdentity};
 pub use inspect::{Inspected, JournalRecord, LayoutExtent, ObjectLayout, SuperblockInfo};

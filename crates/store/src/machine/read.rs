@@ -9,7 +9,7 @@ use bytes::Bytes;
 use codec::{BLOCK_BYTES, Payload, crc32c, crc32c_of_blocks};
 use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 
-use super::{Store, data_reads::DataRead, index_read::omap_place};
+use super::{Store, checkpoint_room::makes_room, data_reads::DataRead, index_read::omap_place};
 use crate::{
     Cached, Completion, DeviceError, DeviceWaits, MemoryUse, MetaWith, NotCached, ObjectMeta, ObjectStore,
     ReadError, StoreUsage, cache::Retention, device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
@@ -441,6 +441,10 @@ impl ObjectStore for Store {
             omap_bytes: self.index.omap_bytes,
             meta_bytes: self.superblock.area.start * BLOCK + self.index.directory.bytes(),
         }
+    }
+
+    fn growth_bytes(&self, txn: &Transaction) -> u64 {
+        if makes_room(txn) { 0 } else { self.growth_of(txn).bytes() }
     }
 
     fn cached(&self) -> Cached {

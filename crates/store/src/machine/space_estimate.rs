@@ -39,6 +39,11 @@ impl SpaceEstimate {
         SpaceEstimate { direct_bytes, ..SpaceEstimate::default() }
     }
 
+    /// All of it.
+    pub(super) fn bytes(self) -> u64 {
+        self.direct_bytes + self.pending_bytes + self.index_bytes
+    }
+
     /// This growth with the data of large writes pending, which then takes no new space for itself.
     pub(super) fn as_pending(self) -> SpaceEstimate {
         let pending_bytes = self.pending_bytes + self.direct_bytes;

@@ -130,7 +130,6 @@ impl Bench {
             past: Vec::new(),
             pg_num: 1,
             full: None,
-            lacks_room: false,
             notify_id: 900,
             notify_room: u64::MAX,
             random_seed: 0,

@@ -117,6 +117,22 @@ fn fill(
 }
 
 #[test]
+fn a_clone_takes_what_the_omap_of_its_source_does() {
+    let (mut rng, config) = (StdRng::seed_from_u64(1), small_journal());
+    let mut disk = formatted(BYTES, &config);
+    let mut store = disk.mount(config, &mut rng).unwrap();
+    let mut txn = Transaction::new(coll(0));
+    let pairs = (0..1_000).map(|at| (Bytes::from(format!("{at:04}")), Bytes::from(vec![1; 100])));
+    txn.push(&object(1), Mutation::OmapSet(pairs.collect()));
+    store.submit(Token(0), txn);
+    store.kick();
+    settle(&mut store, &mut disk, &mut rng);
+    let mut txn = Transaction::new(coll(0));
+    txn.push(&object(2), Mutation::CloneFrom { source: object(1).into() });
+    assert!(txn.bytes_at_most() < 1_000 && store.growth_bytes(&txn) > 100_000);
+}
+
+#[test]
 fn a_device_that_data_fills_is_usable_when_some_is_removed() {
     for seed in crash::seeds(6) {
         for sizes in all_sizes() {
