@@ -330,6 +330,21 @@ pub struct MPgPushReply {
 }
 front_only!(MPgPushReply);
 
+/// A pushed object, or a part of it, finds no room.
+#[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct MPgPushRefused {
+    /// The PG.
+    pub pgid: PgId,
+    /// The sender's map.
+    pub epoch: Epoch,
+    /// The object.
+    pub object: HObject,
+    /// What it takes, as far as that is known.
+    pub bytes: u64,
+}
+front_only!(MPgPushRefused);
+
 /// From the primary of a clean PG: the past is settled; a copy that is not needed any more goes.
 #[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
@@ -455,6 +470,7 @@ pub fn pg_peer_target(message: &crate::Message) -> Option<(PgId, Epoch)> {
         M::MPgPull(m) => (m.pgid, m.epoch),
         M::MPgPush(m) => (m.pgid, m.epoch),
         M::MPgPushReply(m) => (m.pgid, m.epoch),
+        M::MPgPushRefused(m) => (m.pgid, m.epoch),
         M::MPgClean(m) => (m.pgid, m.epoch),
         M::MPgCopyGet(m) => (m.pgid, m.epoch),
         M::MPgCopyData(m) => (m.pgid, m.epoch),

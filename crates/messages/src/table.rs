@@ -212,6 +212,8 @@ messages! {
     MOSDScrubReserve = 0x8024, v 1/1, prio 63;
     /// Primary to replica: all have the changes up to this one.
     MPgCommitted = 0x8025, v 1/1, prio 127;
+    /// Replica to primary: there is no room for the object that you pushed.
+    MPgPushRefused = 0x8026, v 1/1, prio 63;
 }
 
 /// Encodes a `Codec` struct as a message that has a front only.

@@ -50,8 +50,13 @@ impl Osd {
                 }
                 Some(epoch) => {
                     self.share_maps(conn, epoch, ctx);
-                    if let Message::MOSDRepOp(change) = &message {
-                        self.note_written(change.txn.payload_bytes() as u64, ctx);
+                    let txn = match &message {
+                        Message::MOSDRepOp(change) => Some(&change.txn),
+                        Message::MPgPush(push) => Some(&push.txn),
+                        _ => None,
+                    };
+                    if let Some(txn) = txn {
+                        self.note_written(txn.payload_bytes() as u64, ctx);
                     }
                     self.pg_peer_message(from, message, ctx);
                 }

@@ -177,6 +177,7 @@ fn are_all(message: &Message, is_here: &dyn Fn(&HObject) -> bool) -> bool {
         Message::MPgPull(m) => is_here(&m.object),
         Message::MPgPush(m) => is_here(&m.object),
         Message::MPgPushReply(m) => is_here(&m.object),
+        Message::MPgPushRefused(m) => is_here(&m.object),
         Message::MPgBadCopy(m) => is_here(&m.object),
         Message::MOSDRepScrubMap(m) => m.objects.iter().all(|found| is_here(&found.object)),
         _ => true,

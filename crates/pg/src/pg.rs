@@ -418,6 +418,7 @@ impl Pg {
             Message::MPgPull(m) => self.on_pull(from, *m, ctx),
             Message::MPgPush(m) => self.on_push(from, *m, ctx),
             Message::MPgPushReply(m) => self.on_push_reply(from, *m, ctx),
+            Message::MPgPushRefused(m) => self.on_no_room(from, &m, ctx),
             Message::MPgClean(m) => self.on_clean(from, *m, ctx),
             Message::MPgCopyGet(m) => self.on_copy_get(from, *m, ctx),
             Message::MPgCopyData(m) => self.on_copy_data(m, ctx),
@@ -442,6 +443,7 @@ impl Pg {
         }
         if self.phase == Phase::Active {
             self.tell_committed(ctx);
+            self.recovery.look_for_room(ctx.rooms);
             self.recover(ctx);
             self.trim_snaps(ctx);
             self.tick_scrub(ctx);

@@ -63,6 +63,8 @@ pub(crate) struct Recovery {
     forced: PgState,
     /// `RECOVERY_TOOFULL`, `BACKFILL_TOOFULL`: what waits for room on OSDs.
     put_off: PgState,
+    /// OSDs that had no room for an object, with what it takes.
+    short: BTreeMap<OsdId, u64>,
 }
 
 /// An object on its way to another OSD, or a part of it.
@@ -193,6 +195,7 @@ impl Pg {
         self.recovery.pushing.retain(|(to, _), _| !is_gone(to));
         self.recovery.sent.retain(|(to, _), _| !is_gone(to));
         self.recovery.held.retain(|push| !is_gone(&push.to));
+        self.recovery.short.retain(|osd, _| !is_gone(osd));
         self.recovery.look_at_all_again();
         self.recover(ctx);
     }
@@ -377,6 +380,9 @@ impl Pg {
             return self.push(push, ctx);
         }
         push.loads.drain(..).for_each(|token| ctx.store.unload(token));
+        if self.finds_no_room(&push, bytes, ctx) {
+            return;
+        }
         if push.to != self.me {
             let goes_first = push.has_turn || self.recovery.urgent.contains(&push.object.head());
             let throttle = &ctx.recovery.active;
@@ -491,6 +497,9 @@ impl Pg {
                 return self.recover(ctx);
             }
             return self.on_push_durable(from, object, ctx);
+        }
+        if let Some(bytes) = self.lacks_room_for(&object, (&begin, is_part && next.is_none()), &pushed, ctx) {
+            return self.refuse_push(from, object, bytes, ctx);
         }
         self.note_recovered_bytes(&pushed);
         if is_part {

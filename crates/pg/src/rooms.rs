@@ -15,6 +15,9 @@ pub const STALE_PART: u64 = 8;
 /// and what it leads goes to as many OSDs as there are copies.
 const LEADERS_MAX: u64 = 4;
 
+/// The part of its room that an OSD lets an object take that is recovered: what clients change is under way, too.
+const PUSHED_PART: u64 = 2;
+
 /// The room on an OSD, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -80,6 +83,12 @@ impl Rooms {
         osds.any(|osd| self.of.get(&osd).is_some_and(|room| bytes >= self.share(room.left_bytes)))
     }
 
+    /// True if an OSD takes so much of an object that it lacks. Others are not sure to know of less room than it has
+    /// itself, so it takes somewhat more than they send ([`Rooms::are_short`]).
+    pub fn takes(&self, osd: OsdId, bytes: u64) -> bool {
+        self.of.get(&osd).is_none_or(|room| bytes < room.bytes / PUSHED_PART)
+    }
+
     /// True for an OSD that is all but full, whatever the map says.
     pub fn is_full(&self, osd: OsdId) -> bool {
         self.of.get(&osd).is_some_and(|room| room.bytes == 0)
@@ -120,7 +129,7 @@ mod tests {
         assert!(!rooms.is_full(OsdId(0)), "it has not told");
         rooms.set(OsdId(0), Room { bytes: 0, left_bytes: 800 });
         let is_short = |bytes| rooms.are_short([OsdId(0)].into_iter(), bytes);
-        assert!(rooms.is_full(OsdId(0)) && is_short(0) && !rooms.have_plenty(0));
+        assert!(rooms.is_full(OsdId(0)) && is_short(0) && !rooms.have_plenty(0) && !rooms.takes(OsdId(0), 0));
         let is_used_up = |bytes| rooms.are_used_up([OsdId(0)].into_iter(), bytes);
         assert!(!is_used_up(699) && is_used_up(700), "something is left, for what lets nothing grow");
     }

@@ -293,6 +293,11 @@ impl Pg {
             return self.wait(IndexWait::Revert, vec![missing], ctx);
         }
         self.unfound.offers.remove(object);
+        let growth = best.as_ref().map_or(0, |older| ctx.store.growth_bytes(&older.content));
+        if growth > 0 && ctx.rooms.are_short(self.members(), growth) {
+            // It is still given up: with a tick, the copies are asked once more.
+            return;
+        }
         self.become_older(object, best.filter(|older| !older.is_nothing()), ctx);
         self.recover(ctx);
     }

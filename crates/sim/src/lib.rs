@@ -24,7 +24,8 @@
 //!
 //! [`World::given_up`] is about what an operator gives up when devices are gone beyond redundancy,
 //! [`World::hung_device`] about a device that falls silent for good, [`World::held_change`] about a change that a
-//! device does not take before a crash, [`World::filled_up`] about devices that fill up while the monitor is away.
+//! device does not take before a crash, [`World::filled_up`] about devices that fill up while the monitor is away,
+//! [`World::too_small`] about one that is too small for what its OSD has missed.
 //! [`Canary`] and [`Remnant`] are faults that are made on purpose, to be found.
 //!
 //! [`World::slow_link`] is a world with a slow link, [`World::steady`] one in which nothing fails, for counting what a
@@ -72,6 +73,7 @@ mod workload;
 mod world;
 
 pub use canary::Canary;
+pub use filled_up::Filling;
 pub use given_up::GivenUp;
 pub use remnants::Remnant;
 pub use scrubs::Damage;

@@ -244,6 +244,12 @@ pub trait ObjectStore {
         if makes_room(txn) { 0 } else { txn.bytes_at_most() as u64 }
     }
 
+    /// False if the store would hold the transaction, and all later ones of its collection, until there is room on the
+    /// device.
+    fn has_room_for(&self, _txn: &Transaction) -> bool {
+        true
+    }
+
     /// What is in memory and could be read again.
     fn cached(&self) -> Cached;
 

@@ -1,7 +1,11 @@
 use auth::OsdCaps;
-use messages::{Message, OpCode, OsdOp, osd_flag};
+use bytes::Bytes;
+use messages::{MPgPush, Message, OpCode, OsdOp, osd_flag};
 use store::MemStore;
-use types::{EntityAddr, EntityName, EntityType, GlobalId, Instant, PgPool, PoolId, PoolType, UTime};
+use types::{
+    CollId, EVersion, EntityAddr, EntityName, EntityType, GlobalId, HObject, Instant, Mutation, PgPool,
+    PoolId, PoolType, Transaction, UTime,
+};
 
 use super::*;
 use crate::{Effect, Event, Peer, Shard, ShardMessage};
@@ -132,4 +136,18 @@ fn what_a_pg_has_dropped_is_sent_again_when_there_is_room() {
     running.set_ratio("0.97");
     assert!(running.drops(OWN, &op(5, OpCode::WRITEFULL, 0)), "it would overtake the one before");
     assert_eq!(running.closed(), [OWN]);
+}
+
+#[test]
+fn what_is_pushed_here_counts_as_written() {
+    let mut running = Running::new();
+    running.with(Osd::look_at_room);
+    let before = running.osd.failsafe.until_look;
+    let (pgid, epoch) = (PgId::new(POOL, 5), running.osd.map.epoch);
+    let mut txn = Transaction::new(CollId::pg(pgid));
+    let data = Bytes::from(vec![0; 1 << 20]).into();
+    txn.push(&HObject::default(), Mutation::Write { offset: 0, data });
+    let push = MPgPush::whole((pgid, epoch), HObject::default(), EVersion::ZERO, txn);
+    running.with(|osd, ctx| osd.on_osd_message((OWN, OsdId(1)), 0, push.into(), ctx));
+    assert_eq!(before - running.osd.failsafe.until_look, (1 << 20) + CHANGE_BYTES);
 }

@@ -88,7 +88,7 @@ impl Pg {
                 Pending::Gathered(Box::new(part))
             }
             None => {
-                txn.push(object, Mutation::CloneFrom { source: Box::new(place) });
+                txn.append(self.placing(object));
                 self.forget_gathered(object, &mut change, &mut txn);
                 change.missing(object, None);
                 Pending::Pushed { from, object: object.clone() }
@@ -96,6 +96,13 @@ impl Pg {
         };
         change.into_txn(&mut txn);
         Some((pending, txn))
+    }
+
+    /// What puts an object in its place when its last part has come.
+    pub(super) fn placing(&self, object: &HObject) -> Transaction {
+        let mut txn = Transaction::new(self.coll);
+        txn.push(object, Mutation::CloneFrom { source: Box::new(place_beside(object)) });
+        txn
     }
 
     /// A part is durable: the next one is asked for, unless another one has come since.

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use messages::{MPgPull, ObjectCursor};
 use types::{EVersion, HObject, MapFlags, OsdId, OsdMap};
 
-use super::{Measure, Push, Recovery, lacked, toofull};
+use super::{Measure, Push, Recovery, lacked};
 use crate::{Ctx, Effect, Pg};
 
 impl Pg {
@@ -15,7 +15,7 @@ impl Pg {
         for (source, object, version) in self.next_pulls(self.recovery.urgent_room(), true, ctx) {
             self.start_pull(source, object, version, ctx);
         }
-        for (to, object) in self.next_urgent_pushes(self.recovery.urgent_room()) {
+        for (to, object) in self.next_urgent_pushes(self.recovery.urgent_room(), ctx) {
             self.start_push(to, object, ctx);
         }
     }
@@ -77,7 +77,10 @@ impl Pg {
         is_urgent: bool,
         ctx: &Ctx<'_>,
     ) -> Vec<(OsdId, HObject, EVersion)> {
-        let is_held = ctx.map.has_flag(MapFlags::NORECOVER) || !toofull::may_recover(ctx, self.me);
+        if !self.recovery.has_room(self.me, ctx) {
+            return Vec::new();
+        }
+        let is_held = ctx.map.has_flag(MapFlags::NORECOVER) || !self.recovery.may_recover(self.me, ctx);
         let is_all = !is_urgent && !is_held;
         if is_all {
             let Recovery { pulling, pulls_from, .. } = &mut self.recovery;
@@ -98,8 +101,9 @@ impl Pg {
 
     /// The next objects to push that ops wait for, each to all members that lack it. What this copy lacks itself is
     /// pulled before.
-    fn next_urgent_pushes(&self, count: usize) -> Vec<(OsdId, HObject)> {
+    fn next_urgent_pushes(&self, count: usize, ctx: &Ctx<'_>) -> Vec<(OsdId, HObject)> {
         let members = self.acting_others().chain(self.targets());
+        let members = members.filter(|osd| self.recovery.has_room(*osd, ctx));
         let lacking: Vec<_> = members.filter_map(|osd| Some((osd, self.peer_missing.get(&osd)?))).collect();
         let urgent = self.recovery.urgent.iter().flat_map(|head| {
             let of = move |(osd, missing)| lacked(missing, head).map(move |(object, _)| (osd, object));
@@ -112,13 +116,14 @@ impl Pg {
             .collect()
     }
 
-    /// Members that lack objects, and whether they are sent more than what ops wait for.
+    /// Members that lack objects and have room, and whether they are sent more than what ops wait for.
     fn push_targets(&self, ctx: &Ctx<'_>) -> Vec<(OsdId, bool)> {
         let recovers = !ctx.map.has_flag(MapFlags::NORECOVER);
         let fills = recovers && self.may_fill(ctx.map);
-        let acting = self.acting_others().map(|osd| (osd, recovers && toofull::may_recover(ctx, osd)));
-        let targets = self.targets().map(|osd| (osd, fills && toofull::may_backfill(ctx, osd)));
-        acting.chain(targets).filter(|(osd, _)| self.lacked_by([*osd].into_iter()) > 0).collect()
+        let acting = self.acting_others().map(|osd| (osd, recovers && self.recovery.may_recover(osd, ctx)));
+        let targets = self.targets().map(|osd| (osd, fills && self.recovery.may_backfill(osd, ctx)));
+        let takes_some = |osd| self.lacked_by([osd].into_iter()) > 0 && self.recovery.has_room(osd, ctx);
+        acting.chain(targets).filter(|(osd, _)| takes_some(*osd)).collect()
     }
 
     /// The next objects to push to a member, urgent ones first.

@@ -1,6 +1,7 @@
 //! What a primary asks for, and when it has done with it.
 
-use messages::{MPgBadCopy, MPgNotify, Message};
+use messages::{MPgBadCopy, MPgNotify, MPgPushRefused, Message};
+use store::ObjectStore;
 use types::{MapFlags, OsdState};
 
 use super::*;
@@ -181,6 +182,114 @@ fn what_a_full_primary_lacks_waits() {
     assert_eq!((pulls(&mut world), world.pg.state().has(PgState::RECOVERY_TOOFULL)), (0, true));
     world.act(|pg, ctx| pg.recover_soon(&object, ctx));
     assert_eq!(pulls(&mut world), 1);
+}
+
+const MIB: u64 = 1 << 20;
+
+/// A world whose first object has a MiB.
+fn with_large_object(mut world: World) -> World {
+    let txn = large(&world, 1);
+    world.store.submit(Token(0), txn);
+    world
+}
+
+fn large(world: &World, version: u64) -> Transaction {
+    let mut txn = world.content(1, version);
+    let data = bytes::Bytes::from(vec![1; MIB as usize]).into();
+    txn.push(&world.object(1), Mutation::Write { offset: 0, data });
+    txn
+}
+
+/// A request that waits for the object does not change that.
+#[test]
+fn no_osd_is_sent_what_it_has_no_room_for() {
+    let mut world = with_large_object(World::active());
+    let (pgid, epoch, peer, other) = (world.pg.pgid, world.map.epoch, world.peers[0], world.peers[1]);
+    let (first, second) = (world.object(1), world.object(2));
+    world.pg.is_clean = false;
+    let lacking = [(first.clone(), world.version(1)), (second.clone(), world.version(2))];
+    for osd in [peer, other] {
+        world.pg.peer_missing.insert(osd, lacking.clone().into());
+    }
+    let sent = |world: &mut World, room: u64| {
+        world.set_room(peer, room);
+        world.act(|pg, ctx| pg.recover_soon(&first, ctx));
+        world.handle(Event::Tick);
+        let told = world.told().into_iter();
+        let to =
+            |osd| move |(osds, message): &(_, _)| *osds == [osd] && matches!(message, Message::MPgPush(_));
+        let pushes: Vec<_> = told.collect();
+        let count = |osd| pushes.iter().filter(|push| to(osd)(push)).count();
+        (count(peer), count(other), world.pg.state().has(PgState::RECOVERY_TOOFULL))
+    };
+    assert_eq!(sent(&mut world, 0), (0, 2, true));
+    assert_eq!(sent(&mut world, MIB), (0, 0, true));
+    assert_eq!(world.recovery.active.taken(), 2, "what is put off has no slot");
+    assert_eq!(sent(&mut world, MIB), (0, 0, true));
+    assert_eq!(sent(&mut world, 4 * MIB), (2, 0, false));
+    // The OSD knows better.
+    let refusal = MPgPushRefused { pgid, epoch, object: first.clone(), bytes: 2 * MIB };
+    world.say(peer, refusal.clone().into());
+    assert!(world.pg.state().has(PgState::RECOVERY_TOOFULL));
+    world.say(peer, MPgPushReply { pgid, epoch, object: second }.into());
+    assert_eq!(sent(&mut world, 2 * MIB), (0, 0, true));
+    assert_eq!(sent(&mut world, 8 * MIB), (1, 0, false));
+    world.say(peer, MPgPushReply { pgid, epoch, object: first.clone() }.into());
+    world.say(peer, refusal.into());
+    assert!(!world.pg.state().has(PgState::RECOVERY_TOOFULL), "it has the object");
+}
+
+#[test]
+fn a_replica_refuses_what_it_has_no_room_for() {
+    let mut world = World::replica();
+    let (pgid, epoch, me, primary) = (world.pg.pgid, world.map.epoch, world.pg.me, world.peers[0]);
+    let (object, version) = (world.object(1), world.version(4));
+    let change = world.entry(1, 4, 1);
+    world.activate(3, vec![change], 4, None);
+    let replies = |world: &mut World, room: u64| {
+        world.told();
+        world.set_room(me, room);
+        let push = MPgPush::whole((pgid, epoch), object.clone(), version, large(world, 4));
+        world.say(primary, push.into());
+        let told = world.told().into_iter().map(|(_, message)| match message {
+            Message::MPgPushRefused(refused) => refused.bytes,
+            Message::MPgPushReply(_) => 0,
+            other => panic!("{}", other.name()),
+        });
+        told.collect::<Vec<_>>()
+    };
+    for room in [0, MIB] {
+        let replies = replies(&mut world, room);
+        assert!(replies.len() == 1 && replies[0] > MIB, "{replies:?}");
+        assert_eq!((world.missing().len(), world.stored(1)), (1, 1));
+    }
+    assert_eq!((replies(&mut world, 4 * MIB), world.missing(), world.stored(1)), (vec![0], vec![], 4));
+}
+
+#[test]
+fn a_primary_takes_nothing_that_it_has_no_room_for() {
+    let mut world = World::active();
+    let (me, object) = (world.pg.me, world.object(1));
+    world.set_room(me, MIB);
+    world.act(|pg, ctx| pg.repair(&object, ctx));
+    assert_eq!(pulls(&mut world), 1);
+    let source = world.pg.recovery.pulling[&object].0;
+    let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(1));
+    let push = |world: &World| MPgPush::whole((pgid, epoch), object.clone(), version, large(world, 1));
+    let pushed = push(&world);
+    world.say(source, pushed.into());
+    assert_eq!((world.missing().len(), world.recovery.active.taken()), (1, 0));
+    assert!(world.pg.state().has(PgState::RECOVERY_TOOFULL));
+    // Though a request waits for it.
+    world.act(|pg, ctx| pg.recover_soon(&object, ctx));
+    world.handle(Event::Tick);
+    assert_eq!(pulls(&mut world), 0);
+    world.set_room(me, 8 * MIB);
+    world.handle(Event::Tick);
+    assert_eq!(pulls(&mut world), 1);
+    let pushed = push(&world);
+    world.say(world.pg.recovery.pulling[&object].0, pushed.into());
+    assert!(world.missing().is_empty() && !world.pg.state().has(PgState::RECOVERY_TOOFULL));
 }
 
 #[test]

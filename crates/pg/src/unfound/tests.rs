@@ -72,6 +72,21 @@ fn what_is_given_up_is_what_it_was_before_or_gone() {
 }
 
 #[test]
+fn what_no_osd_has_room_for_becomes_what_it_was_when_there_is_some() {
+    let mut world = World::active();
+    let (first, second) = (world.peers[0], world.peers[1]);
+    world.lose(3);
+    world.handle(Event::GiveUp(GiveUp::Revert));
+    for (room, left) in [(0, 1), (1 << 20, 0)] {
+        world.set_room(second, room);
+        world.handle(Event::Tick);
+        world.push(first, 3, 1);
+        world.push(second, 3, 2);
+        assert_eq!((world.pg.unfound_count(), world.stored(3) > 0), (left, left == 0));
+    }
+}
+
+#[test]
 fn nothing_is_given_up_while_somebody_is_away_who_may_have_it() {
     let mut world = World::active();
     world.lose(2);

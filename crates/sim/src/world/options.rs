@@ -63,6 +63,8 @@ pub(crate) struct Scale {
     pub(crate) is_busy: bool,
     /// Of each shard's main device, in bytes.
     pub(crate) disk_bytes: u64,
+    /// Of the last OSD's, if those are others.
+    pub(crate) last_disk_bytes: Option<u64>,
     /// A bit for each OSD whose journals have devices of their own.
     pub(crate) journal_devices: u8,
     /// A bit for each OSD whose indexes have devices of their own.
@@ -80,6 +82,7 @@ impl Scale {
             shards: 1,
             is_busy: false,
             disk_bytes: DISK_BYTES,
+            last_disk_bytes: None,
             journal_devices: 0,
             index_devices: 0,
             store,
@@ -96,7 +99,7 @@ impl Scale {
     pub(crate) fn device_sizes(&self, osd: usize) -> DeviceSizes {
         let of = |osds: u8, bytes: u64| (osds >> osd & 1 == 1).then_some(bytes);
         DeviceSizes {
-            main: self.disk_bytes,
+            main: self.last_disk_bytes.filter(|_| osd + 1 == self.osds).unwrap_or(self.disk_bytes),
             journal: of(self.journal_devices, JOURNAL_DEVICE_BYTES),
             index: of(self.index_devices, INDEX_DEVICE_BYTES),
         }

@@ -26,7 +26,7 @@ impl World {
         self.mon.up().map(|mon| mon.mon.osdmap())
     }
 
-    pub(super) fn is_all_up(&self) -> bool {
+    pub(crate) fn is_all_up(&self) -> bool {
         let Some(mon) = self.mon.up() else { return false };
         (0..self.osds.len()).all(|id| mon.mon.osdmap().is_up(OsdId(id as i32)))
     }

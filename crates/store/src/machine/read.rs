@@ -447,6 +447,10 @@ impl ObjectStore for Store {
         if makes_room(txn) { 0 } else { self.growth_of(txn).bytes() }
     }
 
+    fn has_room_for(&self, txn: &Transaction) -> bool {
+        makes_room(txn) || !self.finds_no_room(txn)
+    }
+
     fn cached(&self) -> Cached {
         let data = MemoryUse { items: self.cache.count() as u64, bytes: self.cache.bytes() };
         Cached { data, ..self.index.cached() }

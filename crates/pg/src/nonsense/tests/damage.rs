@@ -4,7 +4,7 @@
 use codec::Payload;
 use messages::{
     MOSDOp, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, MPgClean, MPgCopyData, MPgCopyGet, MPgInfo,
-    MPgProxyOp, MPgProxyReply, MPgPull, MPgPushReply, MPgQuery, RawMessage, ScrubReserveStep,
+    MPgProxyOp, MPgProxyReply, MPgPull, MPgPushRefused, MPgPushReply, MPgQuery, RawMessage, ScrubReserveStep,
 };
 use proptest::{
     collection::vec,
@@ -125,6 +125,7 @@ fn of_objects(world: &World) -> Vec<Message> {
         push.into(),
         part.into(),
         MPgPushReply { pgid, epoch, object: object.clone() }.into(),
+        MPgPushRefused { pgid, epoch, object: object.clone(), bytes: 1 }.into(),
         MPgBadCopy { pgid, epoch, object, version }.into(),
         MOSDRepScrub { pgid, epoch, id: 2, start, end, is_deep: true }.into(),
         MOSDRepScrubMap { pgid, epoch, id: 2, objects: vec![told], is_too_much: false }.into(),

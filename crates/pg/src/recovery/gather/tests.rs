@@ -188,6 +188,34 @@ fn a_part_that_does_not_follow_is_left_alone() {
     assert_eq!((replica.stored(1), leftovers(replica), replica.missing().len()), (1, 1, 1));
 }
 
+#[test]
+fn what_is_put_together_goes_when_there_is_no_room_for_the_next_part() {
+    let mut worlds = pair();
+    talk(&mut worlds, 2);
+    let (mib, me) = (MIB as u64, worlds[1].pg.me);
+    let [_, replica] = &mut worlds;
+    let last = replica.pg.gathered.0[&replica.object(1)].clone().unwrap();
+    replica.set_room(me, 16 * mib);
+    replica.act(|pg, ctx| pg.on_part_durable(last, ctx));
+    assert_eq!(talk(&mut worlds, usize::MAX), 1);
+    let [primary, replica] = &mut worlds;
+    assert_eq!((replica.stored(1), leftovers(replica), kept(replica)), (1, 0, vec![]));
+    assert_eq!((replica.missing().len(), primary.recovery.active.taken()), (1, 0));
+    // There was no room for more than one part, about, so there has to be some for all that came and more.
+    primary.set_room(me, 16 * mib);
+    primary.handle(Event::Tick);
+    assert_eq!(primary.recovery.active.taken(), 0);
+    for world in &mut worlds {
+        world.set_room(me, 400 * mib);
+    }
+    worlds[0].handle(Event::Tick);
+    assert!(talk(&mut worlds, usize::MAX) > 5);
+    let [primary, replica] = &worlds;
+    let object = primary.object(1);
+    assert!(content(primary, &object) == content(replica, &object));
+    assert_eq!((replica.missing(), leftovers(replica), kept(replica)), (vec![], 0, vec![]));
+}
+
 /// The sender need not have lost anything: the receiver puts the pieces together in order.
 #[test]
 fn the_primary_pulls_in_parts_as_well() {

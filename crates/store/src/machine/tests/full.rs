@@ -117,6 +117,28 @@ fn fill(
 }
 
 #[test]
+fn it_is_known_before_what_a_store_would_hold() {
+    let (mut rng, config) = (StdRng::seed_from_u64(1), small_journal());
+    let mut disk = formatted(BYTES, &config);
+    let mut store = disk.mount(config, &mut rng).unwrap();
+    let mut number = 0;
+    while store.has_room_for(&large(number)) {
+        assert!(store.growth_bytes(&large(number)) >= 100 << 10);
+        store.submit(Token(u64::from(number)), large(number));
+        store.kick();
+        let done = settle(&mut store, &mut disk, &mut rng);
+        assert_eq!(done, [Completion::Committed(Token(u64::from(number)))]);
+        number += 1;
+    }
+    assert!(number > 100);
+    let removal = removal(&[object(0)]);
+    assert!(store.has_room_for(&removal) && store.growth_bytes(&removal) == 0);
+    store.submit(Token(0), large(number));
+    store.kick();
+    assert_eq!(settle(&mut store, &mut disk, &mut rng), []);
+}
+
+#[test]
 fn a_clone_takes_what_the_omap_of_its_source_does() {
     let (mut rng, config) = (StdRng::seed_from_u64(1), small_journal());
     let mut disk = formatted(BYTES, &config);
