@@ -89,9 +89,23 @@ impl Pending {
 
     /// Drops what transactions up to `txn` wrote in `[from, to)`.
     pub(crate) fn remove_upto(&mut self, from: u64, to: u64, txn: u64) {
+        let piece = self.pieces().get(&from);
+        if piece.is_some_and(|piece| piece.txn <= txn && from + piece.data.len() as u64 == to) {
+            return self.remove(from, to - from);
+        }
         let old = self.range(from, to).filter(|part| part.2 <= txn);
         let parts: Vec<(u64, u64)> = old.map(|(at, part, _)| (at, at + part.len() as u64)).collect();
         parts.into_iter().for_each(|(low, high)| self.punch_bytes(low, high));
+    }
+
+    /// Drops a piece as a whole, as mostly happens.
+    fn remove(&mut self, start: u64, bytes: u64) {
+        let Some(pieces) = self.pieces.as_mut().map(Arc::make_mut) else { return };
+        pieces.remove(&start);
+        self.bytes -= bytes;
+        if pieces.is_empty() {
+            self.pieces = None;
+        }
     }
 
     /// Lays `data` over what is there.
@@ -154,5 +168,55 @@ impl Pending {
     pub(crate) fn stamp(&mut self, txn: u64) {
         let pieces = self.pieces.as_mut().map(Arc::make_mut);
         pieces.into_iter().flat_map(BTreeMap::values_mut).for_each(|piece| piece.txn = txn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    /// Byte by byte: what it is, and the transaction that wrote it.
+    type Model = Vec<Option<(u8, u64)>>;
+
+    fn compare(pending: &Pending, model: &Model) {
+        let mut found: Model = vec![None; model.len()];
+        for (at, bytes, txn) in pending.range(0, model.len() as u64) {
+            bytes.iter().enumerate().for_each(|(n, byte)| found[at as usize + n] = Some((*byte, txn)));
+        }
+        assert_eq!(&found, model);
+        let bytes = model.iter().flatten().count() as u64;
+        assert_eq!((pending.bytes(), pending.is_empty()), (bytes, bytes == 0));
+    }
+
+    #[test]
+    fn it_is_what_its_bytes_are() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for _ in 0..200 {
+            let (mut pending, mut model) = (Pending::default(), vec![None; 64]);
+            for txn in 1..40 {
+                let from = rng.random_range(0..model.len() / 4) * 4;
+                let to = (from + rng.random_range(0..4) * 4).min(model.len());
+                let (low, high) = (from as u64, to as u64);
+                match rng.random_range(0..4) {
+                    0 | 1 => {
+                        pending.insert(low, Bytes::from(vec![txn as u8; to - from]).into(), txn);
+                        model[from..to].fill(Some((txn as u8, txn)));
+                    }
+                    2 => {
+                        pending.punch_bytes(low, high);
+                        model[from..to].fill(None);
+                    }
+                    _ => {
+                        let upto = rng.random_range(0..=txn);
+                        pending.remove_upto(low, high, upto);
+                        let is_old = |byte: &&mut Option<(u8, u64)>| byte.is_some_and(|(_, of)| of <= upto);
+                        model[from..to].iter_mut().filter(is_old).for_each(|byte| *byte = None);
+                    }
+                }
+                compare(&pending, &model);
+            }
+        }
     }
 }
