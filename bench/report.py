@@ -167,10 +167,10 @@ TAIL_AIM = 0.2
 
 def tail_table(result):
     """The tails of fio's rows, and those of their parts alone, all in terms of Ceph's."""
-    out = ["| row | | aim | Loligo | the floor | librbd alone | the disk alone |", "|---" * 7 + "|"]
+    out = ["| row | | aim | Loligo | the floor | librbd alone | these two at once | the disk alone |", "|---" * 8 + "|"]
     for name, floor in FLOOR_WITHIN.items():
         ours, theirs = result["rbd"][name]["Loligo"], result["rbd"][name]["Ceph"]
-        parts = (ours, result["floor"][floor], result["client"].get(name), result["disk"][name])
+        parts = (ours, result["floor"][floor], result["client"].get(name), result["joint"].get(name), result["disk"][name])
         for key, title in (("p99_us", "p99"), ("p999_us", "p99.9")):
             cells = [f"{ratio(part, theirs, key):.2f}×" if part else "–" for part in parts]
             out.append(f"| {name} | {title} | {TAIL_AIM}× | " + " | ".join(cells) + " |")
@@ -185,9 +185,21 @@ def client_table(rows):
     return out
 
 
-def ceiling(name, disk, floor, client_cpu_us, own_cpu_us, cpus):
+def joint_table(rows):
+    keys = [("iops", "both IOPS"), ("at_floor", "of them with the floor")]
+    keys += [(f"{part}_{key}_us", f"{name} {title} µs") for part, name in (("client", "librbd"), ("floor", "the floor"))
+             for key, title in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"))]
+    out = ["| row | " + " | ".join(title for _, title in keys) + " |", "|---" * (1 + len(keys)) + "|"]
+    for name, rounds in rows.items():
+        out.append(f"| {name} | " + " | ".join(with_spread(rounds, key) for key, _ in keys) + " |")
+    return out
+
+
+def ceiling(name, disk, floor, joint, client_cpu_us, own_cpu_us, cpus):
     """IOPS or MiB/s at most on this machine with OSDs that took no more time than the floor; and why."""
     limits = []
+    if name in joint:
+        limits.append((joint[name]["iops"], "librbd and the floor at once"))
     if name in disk and name.startswith("w") and name != "w4k_qd1":
         _, limit = disk_limits(disk, floor, name)
         limits.append((limit, "the disk, which writes all three times"))
@@ -211,9 +223,9 @@ def ceiling_table(result):
         key, ours, theirs = speed_key(name), pair["Loligo"], pair["Ceph"]
         limits = []
         for number, each in enumerate(ours):
-            disk, floor = (of_round(result[part], number) for part in ("disk", "floor"))
+            disk, floor, joint = (of_round(result[part], number) for part in ("disk", "floor", "joint"))
             own_cpu_us = result["own"][name]["Loligo"][number]["own_cpu_us"] if name in result["own"] else 0
-            limits.append(ceiling(name, disk, floor, each["client_cpu_us"], own_cpu_us, cpus))
+            limits.append(ceiling(name, disk, floor, joint, each["client_cpu_us"], own_cpu_us, cpus))
         known = "– |"
         if limits[0][1]:
             most = ratio([{key: value} for value, _ in limits], theirs, key)
@@ -264,13 +276,16 @@ def render(result):
                 *ceiling_table(result), "",
                 "The tails of fio's rows in terms of Ceph's, and those of what is in each request, measured alone: the floor (`in_place` and",
                 "from the disk), librbd's own time (its answers to reads that its image's object map spares it), the disk. At depth 1 these come",
-                "one after the other, and a sum's percentiles are not below those of its parts. At depth 32 the floor does more at once than Loligo.",
+                "one after the other, and a sum's percentiles are not below those of its parts. At depth 32 the floor does more at once than Loligo;",
+                "so librbd and the floor (reads from the disk) also run at once, with the 32 requests shared between them so that both do as many a",
+                "second, as they would if each request were with the one and then with the other: a request's p99 is then not below either's.",
                 "", *tail_table(result), "",
                 "Threads that only look at the clock, one on each CPU and nothing else, were not run for half a millisecond or longer",
                 f"{with_spread(result['pauses'], 'per_sec', 1)} times a second: half of these times for "
                 f"{with_spread(result['pauses'], 'p50_us')} µs or longer, at most for {with_spread(result['pauses'], 'most_us')} µs.",
                 "A hypervisor runs something else then. At depth 1 each pause of a CPU in use meets a request.", "",
                 "librbd alone:", "", *client_table(result["client"]), "",
+                "librbd and the floor at once:", "", *joint_table(result["joint"]), "",
                 "### The floor", "",
                 "Three servers on Loligo's reactor that do nothing but what every replicated store has to do here: receive a block,",
                 "pass it on to two others, append it to a journal with one durable write at a time, and answer; or read it and answer",

@@ -27,6 +27,8 @@ DISK_ROWS = [(f"{name}_qd{depth}", rw, block, depth)
 DISK_ROWS += [(name, rw, block, depth) for name, rw, block, depth in RBD_ROWS if rw == "randread"]
 # What librbd answers by itself: reads of objects that are not there by the image's object map.
 CLIENT_ROWS = [row for row in RBD_ROWS if row[1] == "randread"]
+# Reads of which many are under way at once: each is with librbd or with an OSD.
+JOINT_ROWS = [row for row in CLIENT_ROWS if row[3] > 1]
 # rw of one run of `loligo bench`
 OWN_ROWS = ["randwrite", "randread"]
 # More than the floor's program has.
@@ -217,6 +219,42 @@ def floor_rows(folder, binary, seconds, idle_cpus=0.0):
     if program.returncode:
         raise RuntimeError(f"{binary} ended with {program.returncode}")
     return rows
+
+
+def joint_at(cluster, folder, binary, row, at_floor, seconds):
+    """librbd by itself, and the floor with `at_floor` of the requests, at once."""
+    name, rw, block, depth = row
+    # fio takes a moment to begin.
+    command = [binary, folder, str(seconds + 1), f"{name.split('_')[0]}_qd{at_floor}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        watchdog = threading.Timer(seconds + BESIDE_SECONDS_MAX, program.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        program.stdout.readline()
+        client = client_row(cluster, (name, rw, block, depth - at_floor), seconds)
+        line = program.stdout.readline()
+        watchdog.cancel()
+    if program.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {program.returncode}")
+    floor = json.loads(line)
+    return {"at_floor": at_floor, "iops": min(client["iops"], floor["iops"]), "floor_iops": floor["iops"], "client_iops": client["iops"],
+            **{f"{part}_{key}": of[key] for part, of in (("client", client), ("floor", floor)) for key in ("p50_us", "p99_us", "p999_us")},
+            **{key: max(client[key], floor[key]) for key in ("p99_us", "p999_us")}}
+
+
+def joint_row(cluster, folder, binary, row, seconds):
+    """What librbd and the floor do at once on these CPUs, when both do as many requests a second, as they would if each
+    request were with the one and then with the other: the requests in flight are shared between them accordingly."""
+    least, most, tried = 1, row[3] - 1, []
+    while least <= most:
+        at_floor = (least + most) // 2
+        values = joint_at(cluster, folder, binary, row, at_floor, seconds)
+        tried.append(values)
+        if values["floor_iops"] < values["client_iops"]:
+            least = at_floor + 1
+        else:
+            most = at_floor - 1
+    return max(tried, key=lambda values: values["iops"])
 
 
 # What is shorter, a thread's own interrupts and switches cause.

@@ -3,9 +3,9 @@
 //! journal (or read it from the disk) and answer. There are no names, checksums, transactions, logs or indexes, and
 //! nothing is ever written in place unless a row says so.
 //!
-//! `cargo run --profile count -p reactor --example floor -- FOLDER [SECONDS]`, FOLDER on the disk to measure;
-//! prints how many servers there are once they are ready, and then a line of JSON for each row as it ends:
-//! `bench/compare` takes what the machine did meanwhile, and sets the rows beside Loligo and Ceph.
+//! `cargo run --profile count -p reactor --example floor -- FOLDER [SECONDS [ROW]]`, FOLDER on the disk to measure,
+//! ROW one alone, as `r4k_qd12`; prints how many servers there are once they are ready, and then a line of JSON for
+//! each row as it ends: `bench/compare` takes what the machine did meanwhile, and sets the rows beside Loligo and Ceph.
 
 mod frames;
 mod load;
@@ -14,8 +14,10 @@ mod server;
 use std::{
     env, fs,
     io::{self, BufRead, BufReader, Write},
+    num::ParseIntError,
     path::Path,
     process::{Child, Command, Stdio},
+    str::FromStr,
     time::Duration,
 };
 
@@ -23,6 +25,7 @@ use load::{Kind, Round};
 
 /// As many as there are replicas of everything.
 const SERVERS: usize = 3;
+const KINDS: [Kind; 4] = [Kind::Write, Kind::WriteInPlace, Kind::Read, Kind::ReadFromMemory];
 const DEPTHS: [usize; 3] = [1, 32, 256];
 const SECONDS_DEFAULT: u64 = 2;
 
@@ -30,10 +33,28 @@ fn main() -> io::Result<()> {
     let args: Vec<String> = env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["serve", file] => server::serve(Path::new(file)),
-        [folder] => measure(Path::new(folder), SECONDS_DEFAULT),
-        [folder, seconds] => measure(Path::new(folder), seconds.parse().map_err(io::Error::other)?),
-        _ => Err(io::Error::other("floor FOLDER [SECONDS]")),
+        [folder] => measure(Path::new(folder), SECONDS_DEFAULT, &all_rows()),
+        [folder, seconds] => measure(Path::new(folder), number(seconds)?, &all_rows()),
+        [folder, seconds, row] => measure(Path::new(folder), number(seconds)?, &[row_of(row)?]),
+        _ => Err(io::Error::other("floor FOLDER [SECONDS [ROW]]")),
     }
+}
+
+fn number<T: FromStr<Err = ParseIntError>>(text: &str) -> io::Result<T> {
+    text.parse().map_err(io::Error::other)
+}
+
+fn all_rows() -> Vec<(Kind, usize)> {
+    KINDS.into_iter().flat_map(|kind| DEPTHS.map(|depth| (kind, depth))).collect()
+}
+
+/// A row by its name.
+fn row_of(name: &str) -> io::Result<(Kind, usize)> {
+    let parts = name.rsplit_once("_qd");
+    let found =
+        parts.and_then(|(kind, depth)| Some((KINDS.into_iter().find(|of| of.name() == kind)?, depth)));
+    let (kind, depth) = found.ok_or_else(|| io::Error::other(format!("no row {name:?}")))?;
+    Ok((kind, number(depth)?))
 }
 
 /// A server process, ended when dropped.
@@ -50,18 +71,16 @@ impl Drop for Server {
     }
 }
 
-fn measure(folder: &Path, seconds: u64) -> io::Result<()> {
+fn measure(folder: &Path, seconds: u64, rows: &[(Kind, usize)]) -> io::Result<()> {
     let paths: Vec<_> = (0..SERVERS).map(|n| folder.join(format!("floor.{n}"))).collect();
-    let rows = paths.iter().try_for_each(|path| server::make_file(path)).and_then(|()| {
+    let measured = paths.iter().try_for_each(|path| server::make_file(path)).and_then(|()| {
         let servers = start(&paths)?;
         let ports: Vec<u16> = servers.iter().map(|server| server.port).collect();
         println!(r#"{{"servers":{SERVERS}}}"#);
-        for kind in [Kind::Write, Kind::WriteInPlace, Kind::Read, Kind::ReadFromMemory] {
-            for depth in DEPTHS {
-                let before = cpu_us(&servers)?;
-                let round = load::run(&ports, kind, depth, Duration::from_secs(seconds))?;
-                print(kind, depth, &round, cpu_us(&servers)? - before);
-            }
+        for (kind, depth) in rows {
+            let before = cpu_us(&servers)?;
+            let round = load::run(&ports, *kind, *depth, Duration::from_secs(seconds))?;
+            print(*kind, *depth, &round, cpu_us(&servers)? - before);
         }
         Ok(())
     });
@@ -69,7 +88,7 @@ fn measure(folder: &Path, seconds: u64) -> io::Result<()> {
         // What could not be made is not there.
         let _ = fs::remove_file(path);
     }
-    rows
+    measured
 }
 
 /// Starts the servers, which learn of each other through their standard input.
