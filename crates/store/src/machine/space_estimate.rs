@@ -41,7 +41,7 @@ impl SpaceEstimate {
 
     /// All of it.
     pub(super) fn bytes(self) -> u64 {
-        self.direct_bytes + self.pending_bytes + self.index_bytes
+        self.direct_bytes + self.pending_bytes + self.index_bytes + self.own_bytes + self.mark_bytes
     }
 
     /// This growth with the data of large writes pending, which then takes no new space for itself.
