@@ -1,4 +1,5 @@
 """One row of the table: a load for some seconds, and what it cost the OSDs."""
+import contextlib
 import json
 import os
 import resource
@@ -199,25 +200,32 @@ def own_rows(cluster, binary, rw, seconds, idle_cpus=0.0, block="4K", depths=tup
     return rounds
 
 
-def floor_rows(folder, binary, seconds, idle_cpus=0.0):
-    """What servers that only pass blocks on and store them take, by name."""
-    rows = {}
-    with subprocess.Popen([binary, folder, str(seconds)], stdout=subprocess.PIPE, text=True) as program:
-        watchdog = threading.Timer(FLOOR_ROWS_MAX * seconds + BESIDE_SECONDS_MAX, program.kill)
+@contextlib.contextmanager
+def floor_program(command, seconds_max):
+    """The floor's program while it measures: what it prints of each row as that ends. The load is its own."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
+        watchdog = threading.Timer(seconds_max + BESIDE_SECONDS_MAX, program.kill)
         # An error here must not wait for it.
         watchdog.daemon = True
         watchdog.start()
-        # The first line says that it begins, and each other one that a row has ended. The load is the program's own.
+        # The first line says that it begins.
         program.stdout.readline()
+        yield program
+        watchdog.cancel()
+    if program.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {program.returncode}")
+
+
+def floor_rows(folder, binary, seconds, idle_cpus=0.0):
+    """What servers that only pass blocks on and store them take, by name."""
+    rows = {}
+    with floor_program([binary, folder, str(seconds)], FLOOR_ROWS_MAX * seconds) as program:
         client_before, clock = cpu_seconds([program.pid]), MachineClock()
         for row in map(json.loads, program.stdout):
             client, machine = cpu_seconds([program.pid]), clock.used()
             row["machine_cpu_us"] = machine_cpu_us(*machine, idle_cpus, client - client_before, row["requests"])
             rows[row.pop("row")] = row
             client_before, clock = client, MachineClock()
-        watchdog.cancel()
-    if program.returncode:
-        raise RuntimeError(f"{binary} ended with {program.returncode}")
     return rows
 
 
@@ -226,20 +234,13 @@ def joint_at(cluster, folder, binary, row, at_floor, seconds):
     name, rw, block, depth = row
     # fio takes a moment to begin.
     command = [binary, folder, str(seconds + 1), f"{name.split('_')[0]}_qd{at_floor}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
-        watchdog = threading.Timer(seconds + BESIDE_SECONDS_MAX, program.kill)
-        watchdog.daemon = True
-        watchdog.start()
-        program.stdout.readline()
+    with floor_program(command, seconds) as program:
         client = client_row(cluster, (name, rw, block, depth - at_floor), seconds)
-        line = program.stdout.readline()
-        watchdog.cancel()
-    if program.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with {program.returncode}")
-    floor = json.loads(line)
-    return {"at_floor": at_floor, "iops": min(client["iops"], floor["iops"]), "floor_iops": floor["iops"], "client_iops": client["iops"],
-            **{f"{part}_{key}": of[key] for part, of in (("client", client), ("floor", floor)) for key in ("p50_us", "p99_us", "p999_us")},
-            **{key: max(client[key], floor[key]) for key in ("p99_us", "p999_us")}}
+        floor = json.loads(program.stdout.readline())
+    values = {"at_floor": at_floor, "iops": min(client["iops"], floor["iops"])}
+    for part, of in (("client", client), ("floor", floor)):
+        values.update({f"{part}_{key}": of[key] for key in ("iops", "p50_us", "p99_us", "p999_us")})
+    return {**values, **{key: max(client[key], floor[key]) for key in ("p99_us", "p999_us")}}
 
 
 def joint_row(cluster, folder, binary, row, seconds):
