@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use types::AutoscaleMode;
+use types::{AutoscaleMode, OSD_COUNT_MAX};
 
 /// Settings of the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +30,8 @@ pub struct MonOptions {
     pub osd_in_ratio_min: f64,
     /// `mon_min_osdmap_epochs`: so many maps are kept, and more as long as a PG may need them.
     pub osdmap_epochs_min: u32,
+    /// `mon_max_osd`: ids of OSDs are smaller; no map has more than [`OSD_COUNT_MAX`] of them, whatever this says.
+    pub osd_count_max: i32,
     /// `mon_max_pg_per_osd`.
     pub pgs_per_osd_max: u32,
     /// `osd_pool_default_size`.
@@ -72,6 +74,7 @@ impl Default for MonOptions {
             osd_down_out_subtree_limit: "rack".to_owned(),
             osd_in_ratio_min: 0.75,
             osdmap_epochs_min: 500,
+            osd_count_max: 10_000,
             pgs_per_osd_max: 1_000,
             pool_size: 3,
             pool_size_min: 0,
@@ -99,6 +102,11 @@ impl MonOptions {
     /// writes.
     pub fn min_size_of(&self, size: u8) -> u8 {
         if self.pool_size_min > 0 { self.pool_size_min.min(size) } else { size - size / 2 }
+    }
+
+    /// OSD ids that there may be; a map that has more keeps them.
+    pub fn osd_ids(&self) -> std::ops::Range<i32> {
+        0..self.osd_count_max.min(OSD_COUNT_MAX)
     }
 
     /// Sets an option by Ceph's name; false for an unknown one or a value that does not fit.
@@ -129,6 +137,7 @@ impl MonOptions {
             "mon_osd_down_out_subtree_limit" => put(&mut self.osd_down_out_subtree_limit, value),
             "mon_osd_min_in_ratio" => put(&mut self.osd_in_ratio_min, value),
             "mon_min_osdmap_epochs" => put(&mut self.osdmap_epochs_min, value),
+            "mon_max_osd" => put(&mut self.osd_count_max, value),
             "mon_max_pg_per_osd" => put(&mut self.pgs_per_osd_max, value),
             "osd_pool_default_size" => put(&mut self.pool_size, value),
             "osd_pool_default_min_size" => put(&mut self.pool_size_min, value),

@@ -266,11 +266,10 @@ fn blocklist_clear(req: &mut Request<'_>) -> Reply {
 
 fn setmaxosd(req: &mut Request<'_>) -> Reply {
     let wanted = req.args.int("newmax").unwrap_or(0);
-    let Some(max) = i32::try_from(wanted).ok().filter(|max| *max <= types::OSD_COUNT_MAX) else {
-        return Reply::fail(
-            Errno::ERANGE,
-            format!("cannot set max_osd to {wanted} which is > conf.mon_max_osd"),
-        );
+    let limit = req.mon.options.osd_ids().end;
+    let Some(max) = i32::try_from(wanted).ok().filter(|max| *max <= limit) else {
+        let text = format!("cannot set max_osd to {wanted} which is > conf.mon_max_osd ({limit})");
+        return Reply::fail(Errno::ERANGE, text);
     };
     if let Some(osd) = req.next_map().osds().find(|osd| osd.0 >= max) {
         let text =

@@ -223,8 +223,8 @@ fn new(req: &mut Request<'_>) -> Result<Reply, Reply> {
         req.args.text("uuid").map(|text| text.parse().map_err(|_| invalid(&text))).transpose()?;
     let wanted = match req.args.text("id").map(|text| (parse_osd(&text), text)) {
         None => None,
-        Some((Some(osd), _)) if osd.0 < types::OSD_COUNT_MAX => Some(osd),
-        Some((_, text)) => return Err(invalid_osd_id(&text)),
+        Some((Some(osd), _)) => Some(osd),
+        Some((None, text)) => return Err(invalid_osd_id(&text)),
     };
     let secrets = OsdSecrets::parse(req.input)?.filter(|_| is_new);
     let map = req.next_map();
@@ -249,6 +249,11 @@ fn new(req: &mut Request<'_>) -> Result<Reply, Reply> {
             (0..=map.max_osd).map(OsdId).find(|osd| !map.exists(*osd)).unwrap_or(OsdId(map.max_osd))
         }
     };
+    let ids = req.mon.options.osd_ids();
+    if id.0 >= map.max_osd && !ids.contains(&id.0) {
+        let why = format!("osd id {id} is not below mon_max_osd ({})", ids.end);
+        return Err(Reply::fail(Errno::ERANGE, why));
+    }
     if map.exists(id) && !map.state(id).has(OsdState::DESTROYED) {
         let why = format!("id {id} already in use and does not match uuid {}", shown());
         return Err(Reply::fail(Errno::EINVAL, why));

@@ -27,12 +27,12 @@ impl Mon {
         let osd = boot.osd;
         let map = self.next.osdmap.clone();
         let known_uuid = map.osd_uuid.get(osd.0.max(0) as usize).copied().unwrap_or(Uuid::NIL);
-        if !(0..types::OSD_COUNT_MAX).contains(&osd.0) {
+        if !(0..map.max_osd).contains(&osd.0) && !self.options.osd_ids().contains(&osd.0) {
             self.log_refusal(
                 now,
                 wall,
                 osd,
-                format!("osd.{osd} boots, but no OSD can have that id: refused"),
+                format!("osd.{osd} boots, but by mon_max_osd no OSD may have that id: refused"),
             );
             return;
         }

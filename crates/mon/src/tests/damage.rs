@@ -28,7 +28,7 @@ use crate::{ConnId, Event, MemLedger, Peer, state::State};
 const CLIENT: ConnId = ConnId(50);
 /// Bytes that an answer has at most, whatever is asked of so small a cluster.
 const ANSWER_BYTES_MAX: usize = 2 << 20;
-/// Bytes that a step adds to the ledger at most, besides what it was given: some maps.
+/// Bytes that a step adds to the ledger at most, besides what it was given and some maps.
 const LEDGER_BYTES_MAX: usize = 1 << 20;
 /// PGs of a pool that are mapped.
 const MAPPED_MAX: usize = 32;
@@ -215,7 +215,8 @@ impl World {
         }
         self.follow();
         let added = ledger_bytes(self).saturating_sub(before);
-        assert!(added <= LEDGER_BYTES_MAX + 8 * step.bytes_given(), "{added} bytes more are kept");
+        let given = step.bytes_given() + self.followed.to_bytes_and_crc().0.len();
+        assert!(added <= LEDGER_BYTES_MAX + 8 * given, "{added} bytes more are kept");
     }
 
     fn pass(&mut self, seconds: u64) {

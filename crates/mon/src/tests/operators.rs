@@ -100,20 +100,56 @@ fn a_new_osd_brings_its_secrets_and_takes_them_along() {
 
 #[test]
 fn a_new_osd_for_which_there_is_no_id_leaves_no_key() {
-    let mut cluster = Cluster::new();
-    let wall = cluster.wall();
-    cluster.mon.change_osdmap(wall, |_, inc| {
-        inc.new_max_osd = Some(OSD_COUNT_MAX);
-        inc.new_state = (0..OSD_COUNT_MAX).map(|id| (OsdId(id), OsdState::EXISTS)).collect();
-    });
-    cluster.pass(Duration::from_secs(1));
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_max_osd","value":"3"}"#);
     let epoch = cluster.map().epoch;
-    let new = r#"{"prefix":"osd new","uuid":"1111111a-1111-1111-1111-111111111111"}"#;
     let secrets = br#"{"cephx_secret":"AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA=="}"#;
-    let ack = cluster.try_command(super::cluster::ADMIN, new, secrets).unwrap();
-    assert_eq!((ack.result, &*ack.status), (-22, "max_osd 100001 is not allowed"));
-    assert_eq!(cluster.refused(r#"{"prefix":"auth get","entity":"osd.100000"}"#).0, -2);
+    for (id, named) in [("", 3), (r#","id":7"#, 7)] {
+        let new = format!(r#"{{"prefix":"osd new","uuid":"1111111a-1111-1111-1111-111111111111"{id}}}"#);
+        let ack = cluster.try_command(super::cluster::ADMIN, &new, secrets).unwrap();
+        assert_eq!((ack.result, ack.status), (-34, format!("osd id {named} is not below mon_max_osd (3)")));
+        assert_eq!(cluster.refused(&format!(r#"{{"prefix":"auth get","entity":"osd.{named}"}}"#)).0, -2);
+    }
     assert_eq!(cluster.map().epoch, epoch);
+}
+
+/// A full map has more than 100 bytes for each, and one is kept for each epoch.
+#[test]
+fn no_map_has_more_osds_than_mon_max_osd_says() {
+    let mut cluster = Cluster::with_rbd();
+    let refused = |cluster: &mut Cluster, max: i64, limit: i64| {
+        let why = format!("cannot set max_osd to {max} which is > conf.mon_max_osd ({limit})");
+        assert_eq!(cluster.refused(&format!(r#"{{"prefix":"osd setmaxosd","newmax":{max}}}"#)), (-34, why));
+    };
+    let set = |cluster: &mut Cluster, limit: &str| {
+        cluster
+            .ok(&format!(r#"{{"prefix":"config set","who":"mon","name":"mon_max_osd","value":"{limit}"}}"#));
+    };
+    refused(&mut cluster, 10_001, 10_000);
+    set(&mut cluster, "2000000000");
+    refused(&mut cluster, i64::from(OSD_COUNT_MAX) + 1, OSD_COUNT_MAX.into());
+    set(&mut cluster, "20");
+    cluster.ok(r#"{"prefix":"osd setmaxosd","newmax":20}"#);
+    assert_eq!(cluster.map().max_osd, 20);
+    // An OSD that boots makes room for itself as far as that; those that there is room for need none.
+    set(&mut cluster, "22");
+    let boot = |cluster: &mut Cluster, id: i32| {
+        cluster.ok(&format!(
+            r#"{{"prefix":"auth get-or-create","entity":"osd.{id}","caps":["mon","allow profile osd","osd","allow *"]}}"#
+        ));
+        cluster.boot_osd(id);
+        cluster.pass(Duration::from_secs(1));
+    };
+    boot(&mut cluster, 21);
+    assert_eq!(cluster.map().max_osd, 22);
+    set(&mut cluster, "10");
+    for (id, is_up) in [(19, true), (21, true), (22, false)] {
+        boot(&mut cluster, id);
+        assert_eq!(cluster.map().is_up(OsdId(id)), is_up, "osd.{id}");
+    }
+    // Fewer than there are.
+    set(&mut cluster, "-1");
+    refused(&mut cluster, 0, -1);
 }
 
 #[test]

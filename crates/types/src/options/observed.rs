@@ -54,7 +54,7 @@ pub(super) const OSD: [&str; 45] = [
 ];
 
 /// Options that a running monitor looks at.
-pub(super) const MON: [&str; 42] = [
+pub(super) const MON: [&str; 43] = [
     "debug_mon",
     "debug_ms",
     "mon_allow_pool_delete",
@@ -64,6 +64,7 @@ pub(super) const MON: [&str; 42] = [
     "mon_data_avail_warn",
     "mon_data_size_warn",
     "mon_debug_deprecated_as_obsolete",
+    "mon_max_osd",
     "mon_max_pg_per_osd",
     "mon_min_osdmap_epochs",
     "mon_op_history_duration",
