@@ -59,9 +59,16 @@ fn test() -> Result<()> {
     test_run::run()
 }
 
-/// Many crash seeds of the store and of whole clusters; the number is an argument, 1,500 without one.
+/// For a soak, `PROPTEST_CASES`: 30 times what is usual.
+const SOAK_CASES: u32 = 30 * 256;
+
+/// Many cases of the property tests, which are other ones each time, and many crash seeds of the store and of whole
+/// clusters; the number of seeds is an argument, 1,500 without one.
 fn soak(args: &[String]) -> Result<()> {
     let seeds = args.first().map_or("1500", String::as_str);
+    let mut properties = Command::new("cargo");
+    properties.args(["test", "--workspace", "--lib", "--no-fail-fast"]);
+    run(properties.env("PROPTEST_CASES", SOAK_CASES.to_string()))?;
     run(Command::new("cargo").args(["test", "--release", "-p", "store"]).env("STORE_CRASH_SEEDS", seeds))?;
     run(Command::new("cargo").args(["test", "--release", "-p", "sim"]).env("SIM_SEEDS", seeds))
 }

@@ -1,9 +1,19 @@
-//! For property tests: what becomes of bytes that others may have made, or a device spoilt.
+//! For property tests: what becomes of bytes that others may have made, or a device spoilt, and how many cases are
+//! tried.
 //!
 //! How often what happens, and which numbers mean something, each test knows for what it reads.
 
 use bytes::Bytes;
-use proptest::sample::Index;
+use proptest::{sample::Index, test_runner::Config};
+
+/// Cases that proptest tries unless the variable `PROPTEST_CASES` says something else.
+const USUAL_CASES: u32 = 256;
+
+/// So many cases, or as many times more as `PROPTEST_CASES` says more than what is usual.
+pub fn cases(number: u32) -> Config {
+    let config = Config::default();
+    Config { cases: number.saturating_mul(config.cases.div_ceil(USUAL_CASES)), ..config }
+}
 
 /// What happens to some bytes. Nothing happens where there are none, unless they get more.
 #[derive(Clone, Debug)]

@@ -285,7 +285,7 @@ fn messages_are_taken_apart_to_the_last_seal() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(::damage::cases(400))]
 
     #[test]
     fn a_stranger_who_changes_messages_becomes_nobody_else(

@@ -124,7 +124,7 @@ fn assert_names_the_rest<T>(parsed: &Result<T, CapsError>, text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
+    #![proptest_config(::damage::cases(1_500))]
 
     #[test]
     fn capabilities_read_or_not_and_together_grant_what_each_does(one in caps(), other in caps()) {

@@ -297,7 +297,7 @@ fn counters_at_the_end_of_their_range_begin_anew() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(::damage::cases(300))]
 
     #[test]
     fn methods_end_whatever_they_find_and_are_given(

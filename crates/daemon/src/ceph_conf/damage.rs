@@ -35,7 +35,7 @@ fn edited(text: &str, edits: &[(Index, usize, &str)]) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(::damage::cases(1_000))]
 
     #[test]
     fn values_of_a_damaged_conf_are_bounded(edits in vec((any::<Index>(), 0usize..4, one_of(WORDS)), 0..6)) {

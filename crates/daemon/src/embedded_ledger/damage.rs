@@ -86,9 +86,7 @@ fn open(file: &[u8], case: &str) -> Result<LedgerContents> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(
-        env::var("MON_DAMAGE_CASES").ok().and_then(|number| number.parse().ok()).unwrap_or(60)
-    ))]
+    #![proptest_config(::damage::cases(60))]
 
     #[test]
     fn a_damaged_ledger_is_refused_or_holds_what_was_committed(

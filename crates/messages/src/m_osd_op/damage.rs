@@ -46,7 +46,7 @@ fn encoded(request: &MOSDOp) -> RawMessage {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(::damage::cases(2_000))]
 
     #[test]
     fn a_damaged_locator_is_refused_or_read(hash in select(vec![-1, 5]), damages in vec(damage(), 1..4)) {

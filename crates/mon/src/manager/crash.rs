@@ -378,7 +378,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(600))]
+        #![proptest_config(::damage::cases(600))]
 
         #[test]
         fn a_time_is_read_as_it_is_shown(sec: u32, micros in 0u32..1_000_000) {

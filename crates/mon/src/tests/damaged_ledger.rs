@@ -263,9 +263,7 @@ fn what_is_damaged_is_sound_before() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(
-        std::env::var("MON_DAMAGE_CASES").ok().and_then(|number| number.parse().ok()).unwrap_or(60)
-    ))]
+    #![proptest_config(::damage::cases(60))]
 
     #[test]
     fn a_damaged_ledger_is_refused_or_served(changes in vec((any::<[Index; 2]>(), change()), 1..3)) {

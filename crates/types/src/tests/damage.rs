@@ -165,7 +165,7 @@ fn check_change(damages: &[Damage]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
+    #![proptest_config(::damage::cases(1_500))]
 
     #[test]
     fn what_is_kept_of_pgs_cannot_be_read_or_can_be_written_again(damages in vec(damage(), 1..4)) {

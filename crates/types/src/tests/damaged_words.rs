@@ -85,7 +85,7 @@ fn object() -> HObject {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(::damage::cases(2_000))]
 
     #[test]
     fn damaged_addresses_are_refused_or_read(

@@ -136,7 +136,7 @@ fn spoiled(text: impl Strategy<Value = String>) -> impl Strategy<Value = String>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(::damage::cases(600))]
 
     #[test]
     fn an_interval_is_shown_as_it_is_read(text in prop_oneof![interval(), text()]) {

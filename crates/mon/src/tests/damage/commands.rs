@@ -204,7 +204,7 @@ fn many_commands_are_carried_out() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(::damage::cases(40))]
 
     #[test]
     fn commands_leave_a_sound_cluster(steps in vec(step(), 1..24)) {

@@ -261,7 +261,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(::damage::cases(60))]
 
     #[test]
     fn messages_leave_a_sound_cluster(steps in vec(step(), 1..24)) {

@@ -245,7 +245,7 @@ fn undamaged_objects_are_understood() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(::damage::cases(60))]
 
     #[test]
     fn whatever_objects_hold_is_an_answer(objects in damaged(), steps in vec(step(), 1..12)) {

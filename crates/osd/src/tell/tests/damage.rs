@@ -215,7 +215,7 @@ fn commands() -> impl Strategy<Value = Vec<String>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(100))]
+    #![proptest_config(::damage::cases(100))]
 
     #[test]
     fn commands_end_whatever_they_are_given(commands in commands()) {

@@ -384,7 +384,7 @@ fn what_is_varied_goes_well() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(::damage::cases(300))]
 
     #[test]
     fn any_request_is_answered_or_refused(around in around(), requests in vec(given(), 1..4)) {

@@ -85,7 +85,7 @@ fn page(bench: &mut Bench, request: &MOSDOp) -> Option<(HObject, bool)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(::damage::cases(2_000))]
 
     #[test]
     fn a_listing_that_begins_anywhere_ends(

@@ -122,7 +122,7 @@ fn tidy_up(bench: &mut Bench, removed: &[u64]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3_000))]
+    #![proptest_config(::damage::cases(3_000))]
 
     #[test]
     fn a_damaged_record_cannot_be_read_or_can_be_written_again(damages in vec(damage(), 1..4)) {
@@ -144,7 +144,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(::damage::cases(300))]
 
     #[test]
     fn objects_with_damaged_records_are_served_or_refused(

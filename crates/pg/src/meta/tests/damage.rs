@@ -104,7 +104,7 @@ fn what_is_damaged_is_whole_before() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(::damage::cases(2_000))]
 
     #[test]
     fn a_damaged_record_is_refused_or_can_be_kept_again(

@@ -180,7 +180,7 @@ fn check_store(world: &World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(::damage::cases(600))]
 
     #[test]
     fn whatever_other_osds_say_the_pg_goes_on(

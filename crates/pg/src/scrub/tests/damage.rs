@@ -111,7 +111,7 @@ fn compared(map: &BTreeMap<HObject, ScrubObject>) -> Vec<ScrubObject> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(::damage::cases(1_000))]
 
     #[test]
     fn copies_that_differ_are_found_whatever_they_tell(

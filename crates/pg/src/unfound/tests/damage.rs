@@ -10,7 +10,7 @@ use crate::{
 };
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(::damage::cases(200))]
 
     #[test]
     fn an_object_that_is_given_up_is_readable_or_gone_whatever_is_offered(

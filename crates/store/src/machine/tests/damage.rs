@@ -32,9 +32,3 @@ fn damage() -> impl Strategy<Value = Damage> {
         1 => (index(), index(), 1usize..200).prop_map(|(from, to, count)| Damage::Again(from, to, count)),
     ]
 }
-
-/// STORE_DAMAGE_CASES chooses another number of cases than the `default` one.
-fn cases(default: u32) -> ProptestConfig {
-    let number = std::env::var("STORE_DAMAGE_CASES").ok().and_then(|number| number.parse().ok());
-    ProptestConfig::with_cases(number.unwrap_or(default))
-}

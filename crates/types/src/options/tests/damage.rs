@@ -43,7 +43,7 @@ fn written(conf: &ConfSections) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(50))]
+    #![proptest_config(::damage::cases(50))]
 
     #[test]
     fn options_take_a_value_in_one_form_or_not_at_all(text in one_of(VALUES), edits in edits(WORDS)) {
@@ -84,7 +84,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(::damage::cases(1_000))]
 
     #[test]
     fn commands_to_set_options_take_any_words(

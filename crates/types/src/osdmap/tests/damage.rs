@@ -13,7 +13,7 @@ fn with_crc(mut bytes: Vec<u8>, tail: usize) -> Bytes {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(::damage::cases(2_000))]
 
     #[test]
     fn a_damaged_map_never_panics(at in 0usize..7_429, value: u8, seed in 0u32..64) {

@@ -152,7 +152,7 @@ fn what_is_damaged_is_sound_before() {
 }
 
 proptest! {
-    #![proptest_config(cases(1_000))]
+    #![proptest_config(::damage::cases(1_000))]
 
     #[test]
     fn a_damaged_part_is_an_error_or_a_value(

@@ -192,7 +192,7 @@ fn check(sample: &mut Sample, part: Part, rng: &mut StdRng) {
 }
 
 proptest! {
-    #![proptest_config(cases(60))]
+    #![proptest_config(::damage::cases(60))]
 
     #[test]
     fn a_damaged_store_is_refused_or_goes_on(
