@@ -60,8 +60,8 @@ pub use mon_daemon::run as run_mon;
 pub use mon_rebuild::{MonRebuildOptions, mon_rebuild};
 pub use osd_daemon::run as run_osd;
 pub use store_tool::{
-    DumpOptions, ObjectsOptions, StoreBenchOptions, StoreTarget, store_bench, store_dump, store_fsck,
-    store_maps, store_objects,
+    DumpOptions, ObjectsOptions, StoreBenchOptions, StoreTarget, store_bench, store_dump, store_export,
+    store_fsck, store_import, store_maps, store_objects,
 };
 pub use types::{EntityName, EntityType, KeyType};
 pub use up::{UpOptions, about_keys, parse_cpus, up};

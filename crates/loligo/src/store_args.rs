@@ -31,6 +31,17 @@ pub(crate) enum StoreCommand {
     /// With --export it writes a new file with the maps, the names of the PGs and the OSD's key, with which `loligo
     /// mon-rebuild` makes a lost ledger anew on the monitor's machine.
     Maps(MapsArgs),
+    /// Write the copy of a PG to a file, for another OSD.
+    ///
+    /// For a PG whose other copies are lost, or older, and whose OSD does not start any more. The store is not changed.
+    /// Objects that cannot be read are named, and are missing in the copy, so that the PG looks for them elsewhere.
+    /// See docs/operating.md, "When an OSD with the last copy does not start".
+    Export(ExportArgs),
+    /// Take the copy of a PG that `loligo store export` wrote into the store of another OSD.
+    ///
+    /// That OSD must have no copy of the PG, and OSD maps at least as new as the copy. It tells the PG's primary of the
+    /// copy when it starts.
+    Import(ImportArgs),
     /// Measure a store without network and PGs, beside its raw device.
     ///
     /// Writes objects of 4 MiB to a collection of its own, runs 4 KiB randwrite and randread and 4 MiB write and
@@ -111,6 +122,25 @@ pub(crate) struct MapsArgs {
 }
 
 #[derive(clap::Args)]
+pub(crate) struct ExportArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// The PG, such as 1.a.
+    #[arg(long)]
+    pg: String,
+    /// The file to be made.
+    file: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ImportArgs {
+    #[command(flatten)]
+    target: TargetArgs,
+    /// The file.
+    file: PathBuf,
+}
+
+#[derive(clap::Args)]
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     target: TargetArgs,
@@ -176,6 +206,8 @@ impl StoreCommand {
                 daemon::store_dump(&args.target.into(), &options)
             }
             StoreCommand::Maps(args) => daemon::store_maps(&args.target.into(), args.export.as_deref()),
+            StoreCommand::Export(args) => daemon::store_export(&args.target.into(), &args.pg, &args.file),
+            StoreCommand::Import(args) => daemon::store_import(&args.target.into(), &args.file),
             StoreCommand::Objects(args) => daemon::store_objects(&ObjectsOptions {
                 file: args.file,
                 objects: args.objects,

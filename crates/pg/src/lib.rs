@@ -12,6 +12,7 @@ mod copy;
 mod damage;
 mod event;
 mod exec;
+pub mod export;
 mod going_clean;
 mod held;
 mod index_wait;

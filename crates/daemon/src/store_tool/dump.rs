@@ -5,7 +5,7 @@ use std::ops::Bound;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use store::{DeviceRole, Inspected, LayoutExtent, ObjectLayout, ObjectStore};
-use types::{CollId, HObject, PgId, PoolId, pretty_json};
+use types::{CollId, HObject, PgId, pretty_json};
 
 use super::{StoreTarget, identity_json, inspection::Inspection};
 
@@ -57,11 +57,8 @@ fn parse_collection(text: &str) -> Result<CollId> {
     if text == "meta" {
         return Ok(CollId::META);
     }
-    let parse = || {
-        let (pool, seed) = text.split_once('.')?;
-        Some(PgId { pool: PoolId(pool.parse().ok()?), seed: u32::from_str_radix(seed, 16).ok()? })
-    };
-    Ok(CollId::pg(parse().with_context(|| format!("{text} is not a collection: 1.a, or meta"))?))
+    let pgid = PgId::parse(text).with_context(|| format!("{text} is not a collection: 1.a, or meta"))?;
+    Ok(CollId::pg(pgid))
 }
 
 fn collection_name(coll: CollId) -> String {

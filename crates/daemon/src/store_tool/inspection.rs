@@ -59,7 +59,7 @@ impl Inspection {
         loop {
             for completion in store.take_completions() {
                 if let Completion::Loaded(_, result) = completion {
-                    return result.with_context(|| format!("reading the index for {what}"));
+                    return result.with_context(|| format!("reading {what}"));
                 }
             }
             self.device.submit(store.take_commands(), &mut self.reactor);

@@ -2,6 +2,8 @@
 
 mod bench;
 mod dump;
+mod export;
+mod import;
 mod inspection;
 mod maps;
 mod measure;
@@ -25,6 +27,8 @@ use crate::{
 
 pub use bench::{StoreBenchOptions, store_bench};
 pub use dump::{DumpOptions, store_dump};
+pub use export::store_export;
+pub use import::store_import;
 pub(crate) use maps::read_records;
 pub use maps::store_maps;
 pub use objects::{ObjectsOptions, store_objects};

@@ -1,0 +1,179 @@
+//! `loligo store export`: the copy of a PG, as a file that another OSD can take in.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{BufWriter, Write},
+    ops::Bound,
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use pg::{
+    LoadError, Pg,
+    export::{CopyHead, MAGIC, Part, lacking, record_object},
+};
+use store::{ObjectStore, ReadError};
+use types::{CollId, EVersion, HObject, Mutation, OsdId, PgId, Transaction, TxnOp};
+
+use super::{StoreTarget, inspection::Inspection};
+use crate::durable;
+
+/// Objects asked for at once.
+const LIST_MAX: usize = 1_000;
+/// Omap entries of a transaction.
+const PAIRS_MAX: usize = 1_000;
+/// Bytes of data of a transaction: whole blocks.
+const DATA_BYTES: u64 = 1 << 20;
+const BLOCK_BYTES: u64 = codec::BLOCK_BYTES as u64;
+
+/// Writes the copy of a PG to a new file. Objects that cannot be read are named, and are missing in the copy.
+///
+/// # Errors
+/// When the store has no copy of it, or its record or what objects there are cannot be read.
+pub fn store_export(target: &StoreTarget, pg: &str, path: &Path) -> Result<()> {
+    let pgid = PgId::parse(pg).with_context(|| format!("{pg} is no PG: they are named as 1.a is"))?;
+    let mut inspection = find(target, pgid)?;
+    let identity = inspection.inspected.superblock().identity;
+    let osd = OsdId(i32::try_from(identity.osd).context("the store's OSD has no id that can be")?);
+    let pg = inspection.ask(|store| match Pg::load(0, pgid, osd, store) {
+        Err(LoadError::NotCached(missing)) => Err(missing),
+        loaded => Ok(loaded),
+    })?;
+    let pg = pg.with_context(|| format!("the record of PG {pgid}"))?;
+    let pg = pg.with_context(|| format!("the copy of PG {pgid} was being removed"))?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file =
+        Export { file: BufWriter::new(file.with_context(|| path.display().to_string())?), parts: 0 };
+    let outcome = write(&mut inspection, &pg.copy_head(identity.fsid), &mut file);
+    let lost = outcome.inspect_err(|_| drop(fs::remove_file(path)))?;
+    durable::sync_names(durable::folder_of(path))?;
+    let bytes = fs::metadata(path)?.len();
+    println!("{}: PG {pgid} of osd.{osd} at OSD map {}, {bytes} bytes", path.display(), pg.epoch());
+    for error in &lost {
+        println!("missing in it: {error:#}");
+    }
+    Ok(())
+}
+
+/// Opens the store that has the copy, of those of an OSD with several reactors.
+fn find(target: &StoreTarget, pgid: PgId) -> Result<Inspection> {
+    let at = |index| Inspection::open(&StoreTarget { reactor: Some(index), ..target.clone() });
+    let first = at(target.reactor.unwrap_or(0))?;
+    let count = first.inspected.superblock().identity.shards;
+    let others = (1..count).filter(|_| target.reactor.is_none()).map(at);
+    for inspection in std::iter::once(Ok(first)).chain(others) {
+        let inspection = inspection?;
+        if inspection.inspected.store.collection_exists(CollId::pg(pgid)) {
+            return Ok(inspection);
+        }
+    }
+    bail!("the OSD has no copy of PG {pgid}")
+}
+
+/// The file, and how many parts it has.
+struct Export {
+    file: BufWriter<File>,
+    parts: u64,
+}
+
+impl Export {
+    fn part(&mut self, part: &Part) -> Result<()> {
+        self.parts += 1;
+        self.file.write_all(&part.to_bytes()).context("writing the file")
+    }
+
+    fn change(&mut self, coll: CollId, ops: Vec<TxnOp>) -> Result<()> {
+        self.part(&Part::Change(Transaction { ops, ..Transaction::new(coll) }))
+    }
+
+    fn object(&mut self, coll: CollId, object: &HObject, change: Mutation) -> Result<()> {
+        self.change(coll, vec![TxnOp::Object(object.clone(), change)])
+    }
+}
+
+/// Writes all of it; tells what could not be read.
+fn write(inspection: &mut Inspection, head: &CopyHead, out: &mut Export) -> Result<Vec<anyhow::Error>> {
+    let (coll, record) = (CollId::pg(head.pgid), record_object());
+    out.file.write_all(MAGIC).context("writing the file")?;
+    out.part(&Part::Head(head.clone()))?;
+    out.change(coll, vec![TxnOp::CreateCollection])?;
+    let (mut lost, mut changes) = (Vec::new(), Vec::new());
+    let mut from = HObject::min();
+    loop {
+        let names = inspection.ask(|store| store.list(coll, &from, LIST_MAX))?;
+        // The list begins with where it is asked to begin: the last one of the list before.
+        for object in names.iter().filter(|name| **name != from && **name != record) {
+            match write_object(inspection, coll, object, out) {
+                Err(error) if error.is::<ReadError>() => {
+                    out.object(coll, object, Mutation::Remove)?;
+                    changes.push(lacking(object, version_of(inspection, coll, object)?));
+                    lost.push(error);
+                }
+                written => written?,
+            }
+        }
+        match names.last() {
+            Some(last) if names.len() == LIST_MAX => last.clone_into(&mut from),
+            Some(_) | None => break,
+        }
+    }
+    let entries = inspection.ask(|store| store.omap_range(coll, &record, Bound::Unbounded, usize::MAX))?;
+    changes.insert(0, Mutation::OmapSet(entries.into_iter().collect()));
+    out.change(coll, changes.into_iter().map(|change| TxnOp::Object(record.clone(), change)).collect())?;
+    out.part(&Part::End(out.parts))?;
+    out.file.flush().context("writing the file")?;
+    out.file.get_ref().sync_all().context("writing the file")?;
+    Ok(lost)
+}
+
+/// The version of an object that the copy lacks from now on: the others are asked for that.
+fn version_of(inspection: &mut Inspection, coll: CollId, object: &HObject) -> Result<EVersion> {
+    let version = inspection.ask(|store| pg::object_version(store, coll, object))?;
+    if version == EVersion::ZERO {
+        bail!("{object} cannot be read, nor of which version it is");
+    }
+    Ok(version)
+}
+
+fn write_object(inspection: &mut Inspection, coll: CollId, object: &HObject, out: &mut Export) -> Result<()> {
+    let xattrs = inspection.ask(|store| store.xattrs(coll, object))?;
+    let header = inspection.ask(|store| store.omap_header(coll, object))?;
+    let mut changes = vec![Mutation::Touch, Mutation::SetXattrs(xattrs.into_iter().collect())];
+    if !header.is_empty() {
+        changes.push(Mutation::OmapSetHeader(header));
+    }
+    out.change(coll, changes.into_iter().map(|change| TxnOp::Object(object.clone(), change)).collect())?;
+    let mut after: Option<Bytes> = None;
+    loop {
+        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let entries = inspection.ask(|store| store.omap_range(coll, object, from, PAIRS_MAX))?;
+        let Some((last, _)) = entries.last() else { break };
+        after = Some(last.clone());
+        out.object(coll, object, Mutation::OmapSet(entries.into_iter().collect()))?;
+    }
+    write_data(inspection, coll, object, out)
+}
+
+fn write_data(inspection: &mut Inspection, coll: CollId, object: &HObject, out: &mut Export) -> Result<()> {
+    let size = inspection.ask(|store| store.meta(coll, object))?.unwrap_or_default().size;
+    let extents = inspection.ask(|store| store.extents(coll, object, 0, size))?;
+    // Whole blocks: the store that takes them has nothing to read for them.
+    let mut done = 0;
+    for (offset, len) in extents {
+        let end = (offset + len).next_multiple_of(BLOCK_BYTES).min(size);
+        let mut at = done.max(offset - offset % BLOCK_BYTES);
+        while at < end {
+            let bytes = DATA_BYTES.min(end - at);
+            let data = inspection.ask(|store| store.read(coll, object, at, bytes))?;
+            out.object(coll, object, Mutation::Write { offset: at, data: data.into() })?;
+            at += bytes;
+        }
+        done = done.max(at);
+    }
+    if done < size {
+        out.object(coll, object, Mutation::Truncate { size })?;
+    }
+    Ok(())
+}
