@@ -2,7 +2,7 @@
 //! once they are made.
 
 use std::{
-    fs::{self, OpenOptions, Permissions},
+    fs::{self, File, OpenOptions, Permissions},
     io,
     os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::Path,
@@ -21,9 +21,14 @@ pub(crate) fn make_folder(path: &Path) -> Result<bool> {
     durable::make_folder(path, FOLDER_MODE).with_context(|| format!("making {}", path.display()))
 }
 
+/// A new file, its owner's from the beginning; its name is not durable yet.
+pub(crate) fn new_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
+}
+
 /// A file that is its owner's before anything is written to it; one that is there becomes so. False for that.
 pub(crate) fn make_file(path: &Path) -> Result<bool> {
-    let make = || match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
+    let make = || match new_file(path) {
         Ok(_) => durable::sync_names(durable::folder_of(path)).map(|()| true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => take(path).map(|()| false),
         Err(error) => Err(error),
@@ -63,7 +68,7 @@ pub(crate) fn write_secret(path: &Path, secret: impl AsRef<[u8]>) -> Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, io::Read};
+    use std::io::Read;
 
     use super::*;
 

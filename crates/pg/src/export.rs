@@ -235,7 +235,7 @@ mod tests {
             let bytes = parts()[which].to_bytes();
             for damage in [Damage::Bit(at, bit), Damage::Cut(to), Damage::More(to, vec![bit])] {
                 let found = damaged(&bytes, &[damage]);
-                prop_assert!(found == bytes || read(&found).is_err());
+                prop_assert!(read(&found).is_err());
             }
         }
     }

@@ -9,9 +9,6 @@ use types::{CollId, HObject, PgId, pretty_json};
 
 use super::{StoreTarget, identity_json, inspection::Inspection};
 
-/// Objects asked for at once.
-const LIST_MAX: usize = 1000;
-
 /// What to show.
 #[derive(Default)]
 pub struct DumpOptions {
@@ -68,12 +65,9 @@ fn collection_name(coll: CollId) -> String {
 fn collection_json(inspection: &mut Inspection, coll: CollId, options: &DumpOptions) -> Result<Value> {
     let (mut count, mut bytes) = (0u64, 0u64);
     let mut objects = Vec::new();
-    let mut from = HObject::min();
-    loop {
-        let names = inspection.ask(|store| store.list(coll, &from, LIST_MAX))?;
-        // The list begins with where it is asked to begin: the last one of the list before.
-        let is_first = count == 0;
-        for name in names.iter().filter(|name| is_first || **name != from) {
+    let mut names = inspection.objects_after(coll, None)?;
+    while let Some(last) = names.last().cloned() {
+        for name in &names {
             count += 1;
             let layout = inspection.ask(|store| store.layout(coll, name))?.unwrap_or_default();
             bytes = bytes.saturating_add(layout.size);
@@ -85,10 +79,7 @@ fn collection_json(inspection: &mut Inspection, coll: CollId, options: &DumpOpti
                 Some(_) | None => {}
             }
         }
-        match names.last() {
-            Some(last) if names.len() == LIST_MAX => last.clone_into(&mut from),
-            Some(_) | None => break,
-        }
+        names = inspection.objects_after(coll, Some(&last))?;
     }
     let mut out = json!({"collection": collection_name(coll), "object_count": count, "bytes": bytes});
     if options.has_objects || options.object.is_some() {

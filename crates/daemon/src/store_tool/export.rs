@@ -1,10 +1,9 @@
 //! `loligo store export`: the copy of a PG, as a file that another OSD can take in.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{BufWriter, Write},
     ops::Bound,
-    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
@@ -18,10 +17,8 @@ use store::{ObjectStore, ReadError};
 use types::{CollId, EVersion, HObject, Mutation, OsdId, PgId, Transaction, TxnOp};
 
 use super::{StoreTarget, inspection::Inspection};
-use crate::durable;
+use crate::{durable, private};
 
-/// Objects asked for at once.
-const LIST_MAX: usize = 1_000;
 /// Omap entries of a transaction.
 const PAIRS_MAX: usize = 1_000;
 /// Bytes of data of a transaction: whole blocks.
@@ -43,9 +40,8 @@ pub fn store_export(target: &StoreTarget, pg: &str, path: &Path) -> Result<()> {
     })?;
     let pg = pg.with_context(|| format!("the record of PG {pgid}"))?;
     let pg = pg.with_context(|| format!("the copy of PG {pgid} was being removed"))?;
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let mut file =
-        Export { file: BufWriter::new(file.with_context(|| path.display().to_string())?), parts: 0 };
+    let file = private::new_file(path).with_context(|| path.display().to_string())?;
+    let mut file = Export { file: BufWriter::new(file), parts: 0 };
     let outcome = write(&mut inspection, &pg.copy_head(identity.fsid), &mut file);
     let lost = outcome.inspect_err(|_| drop(fs::remove_file(path)))?;
     durable::sync_names(durable::folder_of(path))?;
@@ -100,11 +96,9 @@ fn write(inspection: &mut Inspection, head: &CopyHead, out: &mut Export) -> Resu
     out.part(&Part::Head(head.clone()))?;
     out.change(coll, vec![TxnOp::CreateCollection])?;
     let (mut lost, mut changes) = (Vec::new(), Vec::new());
-    let mut from = HObject::min();
-    loop {
-        let names = inspection.ask(|store| store.list(coll, &from, LIST_MAX))?;
-        // The list begins with where it is asked to begin: the last one of the list before.
-        for object in names.iter().filter(|name| **name != from && **name != record) {
+    let mut names = inspection.objects_after(coll, None)?;
+    while let Some(last) = names.last().cloned() {
+        for object in names.iter().filter(|name| **name != record) {
             match write_object(inspection, coll, object, out) {
                 Err(error) if error.is::<ReadError>() => {
                     out.object(coll, object, Mutation::Remove)?;
@@ -114,10 +108,7 @@ fn write(inspection: &mut Inspection, head: &CopyHead, out: &mut Export) -> Resu
                 written => written?,
             }
         }
-        match names.last() {
-            Some(last) if names.len() == LIST_MAX => last.clone_into(&mut from),
-            Some(_) | None => break,
-        }
+        names = inspection.objects_after(coll, Some(&last))?;
     }
     let entries = inspection.ask(|store| store.omap_range(coll, &record, Bound::Unbounded, usize::MAX))?;
     changes.insert(0, Mutation::OmapSet(entries.into_iter().collect()));

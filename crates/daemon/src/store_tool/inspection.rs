@@ -3,13 +3,15 @@
 use anyhow::{Context, Result};
 use reactor::Reactor;
 use store::{Completion, Config, Inspected, Mount, NotCached, ObjectStore, Store};
-use types::Token;
+use types::{CollId, HObject, Token};
 
 use super::StoreTarget;
 use crate::device::Device;
 
 /// Memory for the index, in bytes.
 const INDEX_BYTES: u64 = 64 << 20;
+/// Objects asked for at once.
+const LIST_MAX: usize = 1_000;
 /// Holds what a question needs until it is answered.
 const QUESTION: Token = Token(1);
 
@@ -50,6 +52,15 @@ impl Inspection {
                 Err(missing) => self.load(missing)?,
             }
         }
+    }
+
+    /// The next objects of a collection, in order: behind one, or from the first one on. None behind the last one.
+    pub(super) fn objects_after(&mut self, coll: CollId, last: Option<&HObject>) -> Result<Vec<HObject>> {
+        let from = last.cloned().unwrap_or_else(HObject::min);
+        // The list begins with where it is asked to begin.
+        let mut names = self.ask(|store| store.list(coll, &from, LIST_MAX))?;
+        names.retain(|name| Some(name) != last);
+        Ok(names)
     }
 
     fn load(&mut self, missing: NotCached) -> Result<()> {
