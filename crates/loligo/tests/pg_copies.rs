@@ -23,6 +23,23 @@ fn seen(c: &Cluster) -> String {
     seen + &c.sh("rados -p one -s before get big old; md5sum < old").out
 }
 
+/// Neither a part of the file, nor a store of another cluster for all of it; the file is whole afterwards.
+fn refuse_what_is_no_copy_of_the_cluster(c: &Cluster, import: &str) {
+    let bytes = fs::read(c.dir().join("copy")).unwrap();
+    for broken in [bytes.len() / 2, bytes.len() - 1] {
+        fs::write(c.dir().join("copy"), &bytes[..broken]).unwrap();
+        let short = c.run(import);
+        assert!(short.code == 1 && short.err.contains("it ends too early"), "{}", short.err);
+    }
+    fs::write(c.dir().join("copy"), &bytes).unwrap();
+    // A store of another cluster.
+    let conf = "[global]\nfsid = 6e1f6a8e-54b1-4d4f-9c7b-b7c6c9fb9d36\n[osd]\nosd data = other.$id\n";
+    fs::write(c.dir().join("other.conf"), conf).unwrap();
+    c.sh(&format!("{LOLIGO} mkfs osd --id 7 --conf other.conf --size 512M"));
+    let other = c.run(&format!("{LOLIGO} store import -c other.conf --id 7 copy"));
+    assert!(other.err.contains("it is of cluster "), "{}", other.err);
+}
+
 #[test]
 fn a_pg_is_what_it_was_once_another_osd_has_taken_its_last_copy_in() {
     let mut c = Cluster::start_with(4, &["--separate"]);
@@ -73,13 +90,7 @@ fn a_pg_is_what_it_was_once_another_osd_has_taken_its_last_copy_in() {
     let busy = c.run(&import);
     assert!(busy.err.contains("stop its OSD"), "{}", busy.err);
     c.kill(&format!("osd.{new}"));
-    let bytes = fs::read(c.dir().join("copy")).unwrap();
-    for broken in [bytes.len() / 2, bytes.len() - 1] {
-        fs::write(c.dir().join("copy"), &bytes[..broken]).unwrap();
-        let short = c.run(&import);
-        assert!(short.code == 1 && short.err.contains("it ends too early"), "{}", short.err);
-    }
-    fs::write(c.dir().join("copy"), &bytes).unwrap();
+    refuse_what_is_no_copy_of_the_cluster(&c, &import);
     c.sh(&import);
     let twice = c.run(&import);
     assert!(twice.err.contains(&format!("the OSD has a copy of PG {pg}")), "{}", twice.err);

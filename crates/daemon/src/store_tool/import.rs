@@ -60,7 +60,6 @@ pub fn store_import(target: &StoreTarget, path: &Path) -> Result<()> {
 fn place(target: &StoreTarget, head: &CopyHead) -> Result<u16> {
     let (identity, first) = newest_map(target, 0, head)?;
     let pgid = head.pgid;
-    ensure!(identity.fsid == head.fsid, "it is of cluster {}, the store of {}", head.fsid, identity.fsid);
     let pool = first.pools.get(&pgid.pool);
     let pool = pool.with_context(|| format!("there is no pool {} any more", pgid.pool.0))?;
     ensure!(
@@ -71,7 +70,9 @@ fn place(target: &StoreTarget, head: &CopyHead) -> Result<u16> {
         head.pg_num
     );
     let place = Shard { index: 0, count: identity.shards }.owner(pgid, &first);
-    newest_map(target, place, head)?;
+    if place != 0 {
+        newest_map(target, place, head)?;
+    }
     Ok(place)
 }
 
@@ -79,6 +80,7 @@ fn place(target: &StoreTarget, head: &CopyHead) -> Result<u16> {
 fn newest_map(target: &StoreTarget, index: u16, head: &CopyHead) -> Result<(StoreIdentity, OsdMap)> {
     let mut inspection = Inspection::open(&StoreTarget { reactor: Some(index), ..target.clone() })?;
     let identity = inspection.inspected.superblock().identity;
+    ensure!(identity.fsid == head.fsid, "it is of cluster {}, the store of {}", head.fsid, identity.fsid);
     let store = &inspection.inspected.store;
     ensure!(!store.collection_exists(CollId::pg(head.pgid)), "the OSD has a copy of PG {}", head.pgid);
     ensure!(store.collection_exists(CollId::META), "the OSD knows no OSD map yet: start it once");
