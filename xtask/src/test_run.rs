@@ -22,8 +22,8 @@ const END_TO_END_LANES: usize = 2;
 /// Ends a program that hangs, with what it has started, after an hour: the longest needs some minutes. As it is then in
 /// a process group of its own, Ctrl-C does not reach it; it ends because this process does.
 const LIMITED: [&str; 5] = ["setpriv", "--pdeathsig=TERM", "timeout", "--kill-after=60", "3600"];
-/// What proptest takes its cases from. Those of a commit are the same on every machine, so that no test fails for
-/// what somebody else changed; `cargo xtask soak` and `cargo test` try other ones.
+/// What proptest draws its cases from: a commit's are the same on every machine, so that no run fails for one that only
+/// it draws. `cargo xtask soak` and `cargo test` draw other ones.
 const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
 /// What `timeout` exits with when it had to end the program.
 const TIMED_OUT: i32 = 124;
