@@ -46,20 +46,33 @@ pub(crate) fn make_folders(path: &Path) -> io::Result<bool> {
 /// process that has the old one open sees nothing of the new one, and what others may do with the old one does not
 /// count.
 pub(crate) fn write(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    replace(path, |new| write_new(new, bytes, mode))
+}
+
+/// Puts a file, which `make` makes at the path that it is given and has to make durable, in the place of what is there.
+pub(crate) fn replace<E: From<io::Error>>(
+    path: &Path,
+    make: impl FnOnce(&Path) -> Result<(), E>,
+) -> Result<(), E> {
     // A link stays one: what it leads to is written.
     let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if place.symlink_metadata().is_ok_and(|found| !found.is_file() && !found.is_symlink()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no file").into());
     }
     let folder = folder_of(&place);
     make_folders(folder)?;
     let new = beside(&place);
-    let written = write_new(&new, bytes, mode).and_then(|()| fs::rename(&new, &place));
-    if written.is_err() {
+    // A process of the same id may have been killed here.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let made = make(&new).and_then(|()| Ok(fs::rename(&new, &place)?));
+    if made.is_err() {
         // The error that is told is the first one.
         let _ = fs::remove_file(&new);
     }
-    written.and_then(|()| sync_names(folder))
+    made.and_then(|()| Ok(sync_names(folder)?))
 }
 
 /// Where this process writes what takes the place of a file.
@@ -70,11 +83,6 @@ fn beside(place: &Path) -> PathBuf {
 }
 
 fn write_new(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    // A process of the same id may have been killed here.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use mon::{Ledger, LedgerContents, LedgerError, LedgerTxn, Revision};
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 
-use crate::private;
+use crate::{durable, private, undo::Undo};
 
 const ENTRIES: TableDefinition<&str, &[u8]> = TableDefinition::new("entries");
 const REVISION: TableDefinition<(), u64> = TableDefinition::new("revision");
@@ -43,6 +43,18 @@ impl EmbeddedLedger {
     pub(crate) fn find(path: &Path) -> Result<Option<EmbeddedLedger>> {
         let is_there = path.try_exists().with_context(|| path.display().to_string())?;
         is_there.then(|| EmbeddedLedger::open(path)).transpose()
+    }
+
+    /// Makes the file, with what is in it first: after a power cut it is whole, or not there. What is there already, a
+    /// ledger without entries, is replaced.
+    pub(crate) fn make(path: &Path, first: &LedgerTxn, undo: &mut Undo) -> Result<()> {
+        durable::replace(path, |new| {
+            private::make_file(new)?;
+            undo.made_for(new, path)?;
+            EmbeddedLedger::open(new)?.commit(first)?;
+            anyhow::Ok(())
+        })
+        .with_context(|| format!("making the ledger {}", path.display()))
     }
 
     /// Opens the file, made if it does not exist. It holds every key: its owner's alone, whatever the umask says.
@@ -162,6 +174,33 @@ mod tests {
         assert_eq!((contents.revision, contents.entries.len()), (Revision(1), 1));
         assert_eq!(ledger.commit(&change(1, "a", None)), Ok(Revision(2)));
         assert!(ledger.load().unwrap().entries.is_empty());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn it_is_made_as_a_whole_or_not_at_all() {
+        let dir = std::env::temp_dir().join(format!("loligo-new-ledger-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("ledger");
+        let first = |expected| LedgerTxn {
+            expected: Revision(expected),
+            ops: [("a".to_owned(), Some(Bytes::from_static(b"1")))].into(),
+        };
+        let files =
+            || std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+        let mut undo = Undo::default();
+        EmbeddedLedger::make(&path, &first(1), &mut undo).unwrap_err();
+        assert!(files().is_empty());
+        EmbeddedLedger::make(&path, &first(0), &mut undo).unwrap();
+        assert_eq!(files(), std::slice::from_ref(&path));
+        drop(undo);
+        assert!(files().is_empty());
+        // In the place of one without entries.
+        drop(EmbeddedLedger::open(&path).unwrap());
+        let mut undo = Undo::default();
+        EmbeddedLedger::make(&path, &first(0), &mut undo).unwrap();
+        undo.keep();
+        assert_eq!(EmbeddedLedger::open(&path).unwrap().load().unwrap().entries.len(), 1);
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -135,10 +135,7 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType, go_on: GoOn<'_>) -> Re
     let described = format!("mon.{id} of cluster {fsid}: {addrs}");
     let mons = [(id.to_owned(), addrs)].into();
     let params = MkfsParams { fsid, now: clock::wall(), mons, keys, chooseleaf_type, key_type, seed };
-    if private::make_file(&ledger_path)? {
-        undo.made(&ledger_path)?;
-    }
-    EmbeddedLedger::open(&ledger_path)?.commit(&mon::mkfs(&params))?;
+    EmbeddedLedger::make(&ledger_path, &mon::mkfs(&params), &mut undo)?;
     undo.keep();
     println!("{described}\n{}", about_keys(key_type));
     Ok(())

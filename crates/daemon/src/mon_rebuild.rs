@@ -94,10 +94,7 @@ pub fn mon_rebuild(options: &MonRebuildOptions) -> Result<()> {
         allows_missing: options.allows_missing,
         seed: clock::random_seed(),
     })?;
-    if private::make_file(&ledger_path)? {
-        undo.made(&ledger_path)?;
-    }
-    EmbeddedLedger::open(&ledger_path)?.commit(&rebuilt.txn)?;
+    EmbeddedLedger::make(&ledger_path, &rebuilt.txn, &mut undo)?;
     undo.keep();
     println!("{} is made anew", ledger_path.display());
     rebuilt.said.iter().for_each(|line| println!("{line}"));

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Keyring, KeyringEntry};
-use mon::{Ledger, MkfsParams};
+use mon::MkfsParams;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::{EntityName, EntityType, KeyType, Uuid};
 
@@ -184,12 +184,7 @@ impl NewCluster<'_> {
         if private::make_folder(&data)? {
             undo.made(&data)?;
         }
-        let path = data.join("ledger.redb");
-        if private::make_file(&path)? {
-            undo.made(&path)?;
-        }
-        EmbeddedLedger::open(&path)?.commit(&mon::mkfs(&params))?;
-        Ok(())
+        EmbeddedLedger::make(&data.join("ledger.redb"), &mon::mkfs(&params), undo)
     }
 
     fn conf_text(&self, dir: &Path, fsid: Uuid) -> String {

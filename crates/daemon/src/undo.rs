@@ -45,12 +45,19 @@ pub(crate) struct Undo {
 impl Undo {
     /// To be called once this process has made a file or folder. What was there before stays.
     pub(crate) fn made(&mut self, path: &Path) -> Result<()> {
-        let note = |undo: &mut Undo| -> io::Result<()> {
-            let made = Made::at(path)?;
-            undo.made.push(made.clone());
-            undo.record.as_mut().map_or(Ok(()), |record| record.note(&made))
-        };
-        note(self).with_context(|| path.display().to_string())
+        Made::at(path).and_then(|made| self.note(made)).with_context(|| path.display().to_string())
+    }
+
+    fn note(&mut self, made: Made) -> io::Result<()> {
+        self.made.push(made.clone());
+        self.record.as_mut().map_or(Ok(()), |record| record.note(&made))
+    }
+
+    /// To be called once this process has made a file that is going to be put in the place of another, before it is.
+    pub(crate) fn made_for(&mut self, path: &Path, place: &Path) -> Result<()> {
+        self.made(path)?;
+        let made = Made { path: place.to_owned(), ..self.made[self.made.len() - 1].clone() };
+        self.note(made).with_context(|| place.display().to_string())
     }
 
     /// What is made from here on is recorded, for the case that this process is killed.

@@ -144,7 +144,7 @@ fn cut_everywhere(start: &[u8], life: &Life, name: &str, rng: &mut StdRng) -> Ve
                         left = file;
                     }
                 }
-                // There never was a ledger.
+                // It has its name only when its first commit is durable (`EmbeddedLedger::make`).
                 Err(_) if start.is_empty() && last == 0 => {}
                 Err(error) => panic!("{name}, {at}, {part} %: {error}"),
             }

@@ -1,6 +1,7 @@
 use std::{cell::Cell, fs, os::unix::fs::PermissionsExt};
 
 use codec::{Encode, Features};
+use mon::Ledger;
 use reactor::Reactor;
 use store::Label;
 
