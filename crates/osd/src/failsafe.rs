@@ -46,12 +46,22 @@ pub(crate) struct Failsafe {
     until_look: u64,
     /// True while clients are to send again what was dropped.
     is_dropping: bool,
+    /// True while an operator has this OSD believe that its store is all but full.
+    is_injected: bool,
 }
 
 impl Default for Failsafe {
     fn default() -> Failsafe {
         let rooms = Rooms::default();
-        Failsafe { ratio: RATIO, rooms, own: None, told: None, until_look: 0, is_dropping: false }
+        Failsafe {
+            ratio: RATIO,
+            rooms,
+            own: None,
+            told: None,
+            until_look: 0,
+            is_dropping: false,
+            is_injected: false,
+        }
     }
 }
 
@@ -67,7 +77,8 @@ impl Failsafe {
         let times = if self.own.is_some_and(is_full) { AGAIN_TIMES } else { 1.0 };
         let kept = usage.total_bytes as f64 * (1.0 - self.ratio) * times;
         let left_bytes = usage.available_bytes;
-        Room { bytes: if left_bytes as f64 <= kept { 0 } else { left_bytes }, left_bytes }
+        let is_all_but_full = self.is_injected || left_bytes as f64 <= kept;
+        Room { bytes: if is_all_but_full { 0 } else { left_bytes }, left_bytes }
     }
 
     /// True if others are to hear now that there is so much room.
@@ -166,6 +177,20 @@ impl Osd {
             self.cluster_log(LogLevel::ERROR, line, ctx);
         }
         self.tell_room(ctx);
+    }
+
+    /// Has all shards follow what an operator has injected, or what is over.
+    pub(crate) fn follow_injected_full(&mut self, ctx: &mut Ctx<'_>) {
+        let is_injected = self.injected_full.is_some_and(|injected| injected.is_failsafe());
+        if self.config.shard.is_control() && is_injected != self.failsafe.is_injected {
+            self.send_other_shards(|| ShardMessage::InjectFailsafe(is_injected), ctx);
+            self.inject_failsafe(is_injected, ctx);
+        }
+    }
+
+    pub(crate) fn inject_failsafe(&mut self, is_injected: bool, ctx: &mut Ctx<'_>) {
+        self.failsafe.is_injected = is_injected;
+        self.look_at_room(ctx);
     }
 
     /// Tells of the room at once if others reckon with more, or with none.

@@ -82,6 +82,8 @@ pub enum ShardMessage {
     LeaseGiven(OsdId, Instant),
     /// From the control shard: that OSD has so much room.
     Room(OsdId, Room),
+    /// From the control shard: act as if the store were all but full, or no more.
+    InjectFailsafe(bool),
     /// From the control shard: count what clients do with images for so many seconds.
     CountImages(u32),
     /// From the control shard: send your part of the answer to this command, which has that number.
@@ -250,6 +252,7 @@ impl Osd {
             ShardMessage::LeaseGranted(osd, sent) => self.leases.on_granted(osd, sent),
             ShardMessage::LeaseGiven(osd, at) => self.leases.on_given(osd, at),
             ShardMessage::Room(osd, room) => _ = self.failsafe.rooms.set(osd, room),
+            ShardMessage::InjectFailsafe(is_injected) => self.inject_failsafe(is_injected, ctx),
             ShardMessage::Flush(number) => {
                 self.report(ctx);
                 ctx.send_shard(CONTROL, ShardMessage::Flushed(number));

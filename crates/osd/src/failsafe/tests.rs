@@ -1,10 +1,10 @@
 use auth::OsdCaps;
 use bytes::Bytes;
-use messages::{MPgPush, Message, OpCode, OsdOp, osd_flag};
+use messages::{MCommand, MPgPush, Message, OpCode, OsdOp, osd_flag};
 use store::MemStore;
 use types::{
-    CollId, EVersion, EntityAddr, EntityName, EntityType, GlobalId, HObject, Instant, Mutation, PgPool,
-    PoolId, PoolType, Transaction, UTime,
+    CollId, EVersion, EntityAddr, EntityName, EntityType, GlobalId, HObject, Instant, Mutation, OsdStat,
+    PgPool, PoolId, PoolType, Transaction, UTime,
 };
 
 use super::*;
@@ -98,6 +98,42 @@ fn changes_are_dropped_before_the_store_is_full_whatever_the_map_says() {
         !running.drops(OWN, &write(osd_flag::FULL_TRY)) && !running.drops(OWN, &write(osd_flag::FULL_FORCE))
     );
     assert_eq!(running.closed(), [], "there is no room yet");
+}
+
+#[test]
+fn an_operator_may_have_it_believe_that_it_is_full() {
+    let mut running = Running::new();
+    let write = op(5, OpCode::WRITEFULL, 0);
+    let tell = |running: &mut Running, kind: &str, count: u64| {
+        running.effects.clear();
+        let cmd = vec![format!(r#"{{"prefix": "injectfull", "type": "{kind}", "count": {count}}}"#)];
+        let command = MCommand { cmd, ..MCommand::default() };
+        running.with(|osd, ctx| osd.on_tell(OWN, 1, &command, ctx));
+        let told = running.effects.iter().find_map(|effect| match effect {
+            Effect::ShardMessage(1, ShardMessage::InjectFailsafe(is_injected)) => Some(*is_injected),
+            _ => None,
+        });
+        (told, running.drops(OWN, &write))
+    };
+    assert_eq!(tell(&mut running, "full", 9), (None, false), "the monitor's word counts");
+    assert_eq!(tell(&mut running, "failsafe", 9), (Some(true), true));
+    assert_eq!(running.closed(), []);
+    assert_eq!(tell(&mut running, "none", 9), (Some(false), true), "it would overtake the one before");
+    assert_eq!(running.closed(), [OWN]);
+    // For so many reports.
+    running.open(OWN);
+    assert_eq!(tell(&mut running, "failsafe", 1), (Some(true), true));
+    for is_over in [false, true] {
+        running.with(|osd, ctx| {
+            osd.apply_injected_full(&mut OsdStat::default());
+            osd.follow_injected_full(ctx);
+        });
+        assert_eq!(running.closed().is_empty(), !is_over);
+    }
+    // As another shard hears of it.
+    running.osd.config.shard.index = 1;
+    running.handle(Event::ShardMessage(0, ShardMessage::InjectFailsafe(true)));
+    assert!(running.drops(IDLE, &write));
 }
 
 #[test]
