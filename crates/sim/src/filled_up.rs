@@ -99,7 +99,7 @@ impl World {
             return Err(format!("{count} of {begun} requests never end: {state}"));
         }
         world.start(MON);
-        world.until("all PGs to be clean", World::is_clean)?;
+        world.settle()?;
         world.compare_copies()
     }
 
@@ -140,7 +140,7 @@ impl World {
             return Err(format!("{count} of {objects} removals never end: {}", world.state()));
         }
         world.start(MON);
-        world.until("all PGs to be clean", World::is_clean)?;
+        world.settle()?;
         world.compare_copies()
     }
 

@@ -49,7 +49,7 @@ impl World {
             return Err(format!("it ended after {:?}", world.schedule.now().since(silent)));
         }
         // Its host has another device by now.
-        world.until("all PGs to be clean", World::is_clean)?;
+        world.settle()?;
         world.compare_copies()
     }
 }

@@ -163,8 +163,7 @@ mod tests {
         assert_eq!(uuid.0, [[1].as_slice(), &[id as u8 + 1; 15]].concat()[..]);
         // Stores get the times of scrubs along with what else changes of a PG: all are scrubbed.
         world.repair().unwrap();
-        // Primaries tell their members.
-        world.pass(LOOK).unwrap();
+        world.settle().unwrap();
         world.compare_copies().unwrap_or_else(|why| panic!("{removal:?}: {why}"));
     }
 }

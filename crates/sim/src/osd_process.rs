@@ -20,6 +20,7 @@ use store::{Config as StoreConfig, DeviceCommand, MountError, Store, virtual_dis
 use types::{EntityAddr, EntityAddrVec, EntityName, EntityType, Instant, OsdId, Token, Transaction, Uuid};
 
 use self::turn::Came;
+pub(crate) use self::turn::ShardItem;
 use crate::{
     canary::{Canary, Heard},
     network::EndId,

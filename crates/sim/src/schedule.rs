@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use osd::ShardMessage;
 use types::{Instant, Token, UTime};
 
 use crate::{
     clocks::Clock,
     network::{Arrival, EndId},
+    osd_process::ShardItem,
 };
 
 /// Names a process for as long as the world exists, restarts included; or one of the parts that it has
@@ -47,7 +47,7 @@ pub(crate) enum Scheduled {
     /// It gets a CPU for what came.
     Turn,
     /// Another shard of it says.
-    ShardMessage(u16, Box<ShardMessage>),
+    ShardItem(u16, Box<ShardItem>),
     /// Its ledger commits.
     Ledger,
     /// The network delivers to one of its ends.
@@ -77,7 +77,7 @@ impl Scheduled {
             Scheduled::NetTick
             | Scheduled::Timer(_)
             | Scheduled::Turn
-            | Scheduled::ShardMessage(..)
+            | Scheduled::ShardItem(..)
             | Scheduled::Device
             | Scheduled::Ledger
             | Scheduled::Arrival(..) => true,

@@ -50,6 +50,8 @@ const SHARED_OBJECTS: usize = 3;
 pub(crate) const POOL: &str = "sim";
 /// How long the world waits for something, in virtual time, before it gives up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(900);
+/// By then a clean PG's primary has told its members.
+const TOLD: Duration = Duration::from_secs(1);
 /// How many events may happen within [`PATIENCE`]: more means that the world goes round in circles.
 const EVENTS_MAX: u64 = 3_000_000;
 
@@ -473,10 +475,10 @@ impl World {
                     osd.turn(&mut ctx);
                 }
             }
-            Scheduled::ShardMessage(from, message) => {
+            Scheduled::ShardItem(from, item) => {
                 let mut ctx = Ctx { who, schedule: &mut self.schedule, network: &mut self.network };
                 if let Some(osd) = self.osds[who.whole().0 - 1].up_mut() {
-                    osd.on_shard_message(from, *message, &mut ctx);
+                    osd.on_shard_item(from, *item, &mut ctx);
                 }
             }
             Scheduled::Ledger => {
@@ -518,6 +520,12 @@ impl World {
     pub(crate) fn pass(&mut self, span: Duration) -> Result<(), String> {
         let end = self.schedule.now() + span;
         self.until("time to pass", move |w| w.schedule.now() >= end)
+    }
+
+    /// Waits until all PGs are clean and all their members know it.
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
+        self.until("all PGs to be clean", World::is_clean)?;
+        self.pass(TOLD)
     }
 
     pub(crate) fn until(&mut self, what: &str, is_there: impl Fn(&World) -> bool) -> Result<(), String> {

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use auth::{RotatingSecrets, TicketKeeper};
 use bytes::Bytes;
 use osd::ShardMessage;
 use rand::Rng;
@@ -21,14 +22,27 @@ use crate::{
 /// Of a device to its store.
 type Answer = (Token, Result<Option<Bytes>, DeviceError>);
 
+/// What a shard sends to another one of its OSD.
+#[derive(Debug)]
+pub(crate) enum ShardItem {
+    Message(ShardMessage),
+    /// Its tickets and secrets.
+    Auth(TicketKeeper, Option<RotatingSecrets>),
+}
+
+#[derive(Clone, Copy)]
+enum Timer {
+    Machine(Token),
+    Net,
+}
+
 /// What waits for a shard's next turn.
 #[derive(Default)]
 pub(super) struct Came {
     ends: Vec<EndId>,
     device: Vec<Answer>,
-    shard_messages: Vec<(u16, ShardMessage)>,
-    timers: Vec<Token>,
-    is_net_tick: bool,
+    shard_items: Vec<(u16, ShardItem)>,
+    timers: Vec<Timer>,
     /// The turn is on the schedule.
     is_due: bool,
 }
@@ -42,8 +56,8 @@ impl OsdProcess {
     }
 
     /// Another shard's word arrives.
-    pub(crate) fn on_shard_message(&mut self, from: u16, message: ShardMessage, ctx: &mut Ctx<'_>) {
-        self.parts[ctx.who.index()].came.shard_messages.push((from, message));
+    pub(crate) fn on_shard_item(&mut self, from: u16, item: ShardItem, ctx: &mut Ctx<'_>) {
+        self.parts[ctx.who.index()].came.shard_items.push((from, item));
         self.wake(ctx);
     }
 
@@ -80,19 +94,24 @@ impl OsdProcess {
                 part.machine.on_wire(event, &mut ctx.wire());
             }
         }
-        for (from, message) in part.came.shard_messages.drain(..) {
-            part.machine.on_shard_message(from, message, &ctx.wire());
+        for (from, item) in part.came.shard_items.drain(..) {
+            match item {
+                ShardItem::Message(message) => part.machine.on_shard_message(from, message, &ctx.wire()),
+                ShardItem::Auth(keeper, secrets) => part.machine.set_auth(keeper, secrets),
+            }
         }
         if let Some(canary) = self.canary {
             canary.spoil_messages(&mut part.machine, &mut part.heard, &mut self.rng);
         }
         part.machine.handle_messages(&mut ctx.wire());
-        for token in part.came.timers.drain(..) {
-            part.machine.on_timer(token, &ctx.wire());
-        }
-        if std::mem::take(&mut part.came.is_net_tick) {
-            part.machine.on_net_tick(&mut ctx.wire());
-            ctx.schedule.after(NET_TICK, ctx.who, Scheduled::NetTick);
+        for timer in part.came.timers.drain(..) {
+            match timer {
+                Timer::Machine(token) => part.machine.on_timer(token, &ctx.wire()),
+                Timer::Net => {
+                    part.machine.on_net_tick(&mut ctx.wire());
+                    ctx.schedule.after(NET_TICK, ctx.who, Scheduled::NetTick);
+                }
+            }
         }
         if let Some(canary) = self.canary {
             canary.spoil_effects(&mut part.machine, &part.heard);
@@ -135,8 +154,8 @@ impl OsdProcess {
             match outcome {
                 // No operator waits for it.
                 Outcome::Answer(..) => {}
-                Outcome::ShardMessage(to, message) => self.send_shard(to, message, ctx),
-                Outcome::ShareAuth => self.share_auth(ctx.who.index()),
+                Outcome::ShardMessage(to, message) => self.send_shard(to, ShardItem::Message(message), ctx),
+                Outcome::ShareAuth => self.share_auth(ctx),
                 Outcome::SetTimer(token, at) => ctx.set_timer(token, at),
                 // What runs here has no memory to save, and no log of its own.
                 Outcome::OptionsChanged => {}
@@ -146,15 +165,16 @@ impl OsdProcess {
     }
 
     /// The other shards get the tickets and secrets that this one has.
-    fn share_auth(&mut self, from: usize) {
+    fn share_auth(&mut self, ctx: &mut Ctx<'_>) {
+        let from = ctx.who.index();
         let Some((keeper, secrets)) = self.parts[from].machine.own_auth() else { return };
         let (keeper, secrets) = (keeper.clone(), secrets.cloned());
-        for (_, other) in self.parts.iter_mut().enumerate().filter(|(index, _)| *index != from) {
-            other.machine.set_auth(keeper.clone(), secrets.clone());
+        for to in (0..self.parts.len()).filter(|to| *to != from) {
+            self.send_shard(to as u16, ShardItem::Auth(keeper.clone(), secrets.clone()), ctx);
         }
     }
 
-    fn send_shard(&mut self, to: u16, message: ShardMessage, ctx: &mut Ctx<'_>) {
+    fn send_shard(&mut self, to: u16, item: ShardItem, ctx: &mut Ctx<'_>) {
         let from = ctx.who.index() as u16;
         let us = match self.rng.random_range(0..200) {
             0 => self.rng.random_range(0..20_000),
@@ -163,7 +183,7 @@ impl OsdProcess {
         let last = self.last_shard_message.entry((from, to)).or_default();
         // Things of one time happen in the order in which they were scheduled.
         *last = (ctx.schedule.now() + Duration::from_micros(us)).max(*last);
-        ctx.schedule.at(*last, ctx.who.part(to), Scheduled::ShardMessage(from, Box::new(message)));
+        ctx.schedule.at(*last, ctx.who.part(to), Scheduled::ShardItem(from, Box::new(item)));
     }
 }
 
@@ -174,12 +194,12 @@ impl Process for OsdProcess {
     }
 
     fn on_net_tick(&mut self, ctx: &mut Ctx<'_>) {
-        self.parts[ctx.who.index()].came.is_net_tick = true;
+        self.parts[ctx.who.index()].came.timers.push(Timer::Net);
         self.wake(ctx);
     }
 
     fn on_timer(&mut self, token: Token, ctx: &mut Ctx<'_>) {
-        self.parts[ctx.who.index()].came.timers.push(token);
+        self.parts[ctx.who.index()].came.timers.push(Timer::Machine(token));
         self.wake(ctx);
     }
 }
