@@ -17,8 +17,8 @@ use anyhow::{Context, Result, bail};
 use crate::{tidy, workunits};
 
 /// What a root needs for the tests.
-const PACKAGES: &str =
-    "ceph-test ceph-base ceph-common python3-rados python3-rbd rbd-mirror fio jq procps uuid-runtime";
+const PACKAGES: &str = "ceph-test ceph-base ceph-common python3-rados python3-rbd rbd-mirror qemu-utils qemu-block-extra \
+     fio jq procps uuid-runtime";
 /// The longest that a suite may take.
 const SUITE_LIMIT: Duration = Duration::from_secs(600);
 
