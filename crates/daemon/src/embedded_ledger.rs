@@ -49,7 +49,7 @@ impl EmbeddedLedger {
     /// ledger without entries, is replaced.
     pub(crate) fn make(path: &Path, first: &LedgerTxn, undo: &mut Undo) -> Result<()> {
         durable::replace(path, |new| {
-            private::make_file(new)?;
+            private::new_file(new)?;
             undo.made_for(new, path)?;
             EmbeddedLedger::open(new)?.commit(first)?;
             anyhow::Ok(())

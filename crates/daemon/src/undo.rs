@@ -55,9 +55,12 @@ impl Undo {
 
     /// To be called once this process has made a file that is going to be put in the place of another, before it is.
     pub(crate) fn made_for(&mut self, path: &Path, place: &Path) -> Result<()> {
-        self.made(path)?;
-        let made = Made { path: place.to_owned(), ..self.made[self.made.len() - 1].clone() };
-        self.note(made).with_context(|| place.display().to_string())
+        let note = |undo: &mut Undo| -> io::Result<()> {
+            let made = Made::at(path)?;
+            undo.note(Made { path: place.to_owned(), ..made.clone() })?;
+            undo.note(made)
+        };
+        note(self).with_context(|| path.display().to_string())
     }
 
     /// What is made from here on is recorded, for the case that this process is killed.

@@ -522,7 +522,7 @@ impl World {
         self.until("time to pass", move |w| w.schedule.now() >= end)
     }
 
-    /// Waits until all PGs are clean and all their members know it.
+    /// Waits until all PGs are clean, and as long as primaries take to tell their members.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
         self.until("all PGs to be clean", World::is_clean)?;
         self.pass(TOLD)
