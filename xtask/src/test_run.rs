@@ -1,13 +1,17 @@
-//! `cargo xtask test`: all tests, built by cargo, then run by lanes.
+//! `cargo xtask test`: all tests, built by cargo, then run by lanes, with the lints and the count of instructions.
 //!
-//! `cargo test` runs one test program after the other. The end-to-end ones wait most of their time, for a daemon to
-//! come back or for a grace to run out, the others compute: side by side they take half as long.
+//! `cargo test` builds all, then runs one test program after the other. The end-to-end ones wait most of their time,
+//! for a daemon to come back or for a grace to run out; everything else computes. So these begin as soon as they
+//! are built, and all else is done beside them.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::BTreeSet,
     path::PathBuf,
     process::{Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        mpsc::{self, Receiver, Sender},
+    },
     thread,
     time::Instant,
 };
@@ -28,6 +32,10 @@ const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
 /// What `timeout` exits with when it had to end the program.
 const TIMED_OUT: i32 = 124;
 
+/// The end-to-end tests, which mostly wait, go first when they have something to do: timeouts of stock clients do not
+/// care why a daemon is slow.
+const YIELDING: [&str; 3] = ["nice", "-n", "10"];
+
 /// A test program that cargo has built.
 struct Program {
     /// What cargo would call it: `loligo tests/rados.rs`.
@@ -38,38 +46,81 @@ struct Program {
     folder: PathBuf,
 }
 
-/// Builds and runs all tests of the workspace.
+/// Builds and runs all tests of the workspace, looks for lints, and counts instructions per request.
 ///
 /// # Errors
-/// When something does not build, or a test fails; all other tests are run nevertheless.
+/// When something does not build, or a test fails; all else is done nevertheless.
 pub(crate) fn run() -> Result<()> {
-    let programs = build()?;
-    let count = programs.len();
-    let (end_to_end, computing): (VecDeque<_>, VecDeque<_>) =
-        programs.into_iter().partition(|program| program.package == END_TO_END);
-    let (end_to_end, computing) = (Mutex::new(end_to_end), Mutex::new(computing));
     let outcome = Mutex::new(Outcome::default());
+    let (end_to_end, built) = mpsc::channel();
+    let built = Mutex::new(built);
     thread::scope(|scope| {
         for _ in 0..END_TO_END_LANES {
-            scope.spawn(|| lane(&end_to_end, &[], &outcome));
+            scope.spawn(|| run_all(&built, &outcome));
         }
-        // The end-to-end tests, which mostly wait, go first when they have something to do: timeouts of stock clients
-        // do not care why a daemon is slow.
-        scope.spawn(|| lane(&computing, &["nice", "-n", "10"], &outcome));
+        scope.spawn(|| compute(end_to_end, &outcome));
     });
-    crate::cargo(&["test", "--workspace", "--doc", "--quiet"])?;
-    let Outcome { failed, skipped } = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
-    println!("{} of {count} test programs passed", count - failed.len());
+    let Outcome { ran, failed, skipped } = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failed_programs = failed.iter().filter(|name| ran.contains(*name)).count();
+    println!("{} of {} test programs passed", ran.len() - failed_programs, ran.len());
     for line in skipped {
         println!("{line}");
     }
     if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
 }
 
+/// Everything but running the end-to-end tests, which go to `end_to_end` when they are built.
+fn compute(end_to_end: Sender<Program>, outcome: &Mutex<Outcome>) {
+    let mut computing = Vec::new();
+    // Those that are files of their own come first, the end-to-end ones among them. They may run when all of these are
+    // built, as they need the daemons' program, too.
+    for targets in [&["--test", "*"][..], &["--lib", "--bins"]] {
+        match build(targets) {
+            Ok(programs) => {
+                let (waiting, own): (Vec<_>, Vec<_>) =
+                    programs.into_iter().partition(|program| program.package == END_TO_END);
+                // Their lanes take all that is sent.
+                waiting.into_iter().for_each(|program| drop(end_to_end.send(program)));
+                computing.extend(own);
+            }
+            Err(error) => note(outcome, "build", Err(error)),
+        }
+    }
+    drop(end_to_end);
+    for (name, command) in [
+        ("lints", &crate::LINTS[..]),
+        ("instructions per request", &["bench/instructions", "--check"]),
+        ("documentation tests", &["cargo", "test", "--workspace", "--doc", "--quiet"]),
+    ] {
+        let start = Instant::now();
+        let done = crate::run(yielding(command).current_dir(crate::tidy::workspace_root()));
+        println!("     Done with {name} ({:.0} s)", start.elapsed().as_secs_f64());
+        note(outcome, name, done);
+    }
+    for program in computing {
+        program.run(&YIELDING, outcome);
+    }
+}
+
+fn yielding(command: &[&str]) -> Command {
+    let mut with = Command::new(YIELDING[0]);
+    with.args(&YIELDING[1..]).args(command);
+    with
+}
+
+fn note(outcome: &Mutex<Outcome>, name: &str, done: Result<()>) {
+    if let Err(error) = done {
+        println!("{name}: {error:#}");
+        locked(outcome).failed.push(name.into());
+    }
+}
+
 /// What the programs that have run came to.
 #[derive(Default)]
 struct Outcome {
-    /// The names of those that failed.
+    /// The test programs that have ended.
+    ran: BTreeSet<String>,
+    /// The names of what failed.
     failed: Vec<String>,
     /// What was not tested here, and why: in all that passed, nobody would see it.
     skipped: BTreeSet<String>,
@@ -80,11 +131,11 @@ fn skipped<'a>(name: &'a str, said: &'a str) -> impl Iterator<Item = String> + '
     said.lines().filter(|line| line.starts_with("SKIPPED: ")).map(move |line| format!("{line} ({name})"))
 }
 
-/// The test programs, built.
-fn build() -> Result<Vec<Program>> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"])
+/// Builds the test programs of these targets of the workspace.
+fn build(targets: &[&str]) -> Result<Vec<Program>> {
+    let output = yielding(&["cargo", "test", "--workspace", "--no-run"])
+        .args(["--message-format", "json-render-diagnostics"])
+        .args(targets)
         .stderr(Stdio::inherit())
         .output()
         .context("starting cargo")?;
@@ -118,18 +169,15 @@ impl Program {
         let source = source.strip_prefix(&folder).unwrap_or(&source).display().to_string();
         Some(Program { name: format!("{package} {source}"), package, executable: executable.into(), folder })
     }
-}
 
-/// Runs programs of `queue` one after the other until there are none; what each says comes in one piece.
-fn lane(queue: &Mutex<VecDeque<Program>>, with: &[&str], outcome: &Mutex<Outcome>) {
-    // A statement of its own: the queue is free while the program runs.
-    while let Some(program) = { locked(queue).pop_front() } {
+    /// Runs it; what it says comes in one piece.
+    fn run(self, with: &[&str], outcome: &Mutex<Outcome>) {
         let start = Instant::now();
         let output = Command::new(LIMITED[0])
             .args(&LIMITED[1..])
             .args(with)
-            .arg(&program.executable)
-            .current_dir(&program.folder)
+            .arg(&self.executable)
+            .current_dir(&self.folder)
             .env(PROPERTY_SEED.0, PROPERTY_SEED.1)
             .stdin(Stdio::null())
             .output();
@@ -144,12 +192,21 @@ fn lane(queue: &Mutex<VecDeque<Program>>, with: &[&str], outcome: &Mutex<Outcome
             }
             Err(error) => (error.to_string(), false),
         };
-        println!("     Running {} ({:.0} s)\n{said}", program.name, start.elapsed().as_secs_f64());
+        println!("     Running {} ({:.0} s)\n{said}", self.name, start.elapsed().as_secs_f64());
         let mut outcome = locked(outcome);
-        outcome.skipped.extend(skipped(&program.name, &said));
+        outcome.skipped.extend(skipped(&self.name, &said));
         if !is_good {
-            outcome.failed.push(program.name);
+            outcome.failed.push(self.name.clone());
         }
+        outcome.ran.insert(self.name);
+    }
+}
+
+/// Runs what comes, one program after the other, until no more can come.
+fn run_all(built: &Mutex<Receiver<Program>>, outcome: &Mutex<Outcome>) {
+    // A statement of its own: the other lanes may take the next one while the program runs.
+    while let Ok(program) = { locked(built).recv() } {
+        program.run(&[], outcome);
     }
 }
 
