@@ -128,6 +128,9 @@ pub(crate) struct ExportArgs {
     /// The PG, such as 1.a.
     #[arg(long)]
     pg: String,
+    /// Write it though the store's index or journal is damaged: what that hides is missing, or old, without a sign
+    #[arg(long)]
+    despite_damage: bool,
     /// The file to be made.
     file: PathBuf,
 }
@@ -206,7 +209,9 @@ impl StoreCommand {
                 daemon::store_dump(&args.target.into(), &options)
             }
             StoreCommand::Maps(args) => daemon::store_maps(&args.target.into(), args.export.as_deref()),
-            StoreCommand::Export(args) => daemon::store_export(&args.target.into(), &args.pg, &args.file),
+            StoreCommand::Export(args) => {
+                daemon::store_export(&args.target.into(), &args.pg, &args.file, args.despite_damage)
+            }
             StoreCommand::Import(args) => daemon::store_import(&args.target.into(), &args.file),
             StoreCommand::Objects(args) => daemon::store_objects(&ObjectsOptions {
                 file: args.file,

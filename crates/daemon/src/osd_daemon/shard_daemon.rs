@@ -56,11 +56,12 @@ impl ShardDaemon {
         let mut has_more = false;
         loop {
             self.drain_store(reactor);
-            self.carry_out(reactor);
-            self.queues.flush();
+            // Before anything leaves: what a store says that has just failed may be wrong.
             if let Some(fault) = self.machine.store.fault() {
                 bail!("the store failed and stopped: {fault}");
             }
+            self.carry_out(reactor);
+            self.queues.flush();
             if let Some(fault) = self.machine.take_fault() {
                 return Err(fault).context("the OSD cannot serve");
             }

@@ -25,13 +25,26 @@ const PAIRS_MAX: usize = 1_000;
 const DATA_BYTES: u64 = 1 << 20;
 const BLOCK_BYTES: u64 = codec::BLOCK_BYTES as u64;
 
-/// Writes the copy of a PG to a new file. Objects that cannot be read are named, and are missing in the copy.
+/// Writes the copy of a PG to a new file. Objects that cannot be read are named, and are missing in the copy. What
+/// damage of the store's index or journal hides cannot be named: with `despite_damage`, the copy is written without it.
 ///
 /// # Errors
-/// When the store has no copy of it, or its record or what objects there are cannot be read.
-pub fn store_export(target: &StoreTarget, pg: &str, path: &Path) -> Result<()> {
+/// When the store has no copy of it, or its record or what objects there are cannot be read; when the index is damaged;
+/// when the PG was being split or merged.
+pub fn store_export(target: &StoreTarget, pg: &str, path: &Path, despite_damage: bool) -> Result<()> {
     let pgid = PgId::parse(pg).with_context(|| format!("{pg} is no PG: they are named as 1.a is"))?;
     let mut inspection = find(target, pgid)?;
+    let hidden: Vec<String> = inspection.inspected.problems().iter().map(ToString::to_string).collect();
+    if !hidden.is_empty() && !despite_damage {
+        bail!(
+            "objects and changes may be missing in the copy, or old, without a sign of it: {}; --despite-damage \
+             writes it all the same",
+            hidden.join("; ")
+        );
+    }
+    if inspection.inspected.moved_between()?.contains(&CollId::pg(pgid)) {
+        bail!("PG {pgid} was being split or merged when the OSD ended: no copy of it is whole");
+    }
     let identity = inspection.inspected.superblock().identity;
     let osd = OsdId(i32::try_from(identity.osd).context("the store's OSD has no id that can be")?);
     let pg = inspection.ask(|store| match Pg::load(0, pgid, osd, store) {
@@ -47,6 +60,9 @@ pub fn store_export(target: &StoreTarget, pg: &str, path: &Path) -> Result<()> {
     durable::sync_names(durable::folder_of(path))?;
     let bytes = fs::metadata(path)?.len();
     println!("{}: PG {pgid} of osd.{osd} at OSD map {}, {bytes} bytes", path.display(), pg.epoch());
+    for problem in &hidden {
+        println!("some of it may be missing or old: {problem}");
+    }
     for error in &lost {
         println!("missing in it: {error:#}");
     }

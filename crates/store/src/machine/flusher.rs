@@ -89,6 +89,7 @@ impl Store {
     /// Goes once over all objects with pending bytes.
     pub(super) fn start_flush(&mut self, is_checkpoint_next: bool) {
         self.pending.has_room_again = false;
+        self.pending.begun_at_txn = self.committed_txn;
         let queue = self.pending.objects.iter().map(|(coll, object)| (*coll, object.clone(), 0)).collect();
         let flushing =
             Flushing { queue, is_checkpoint_next, bytes: self.pending.bytes, ..Flushing::default() };

@@ -1,5 +1,8 @@
 //! A store read without being changed: what the checker, the dump and the crash tests look at.
 
+use std::collections::BTreeSet;
+
+use codec::DecodeError;
 use types::{CollId, HObject, Mutation, TxnOp};
 
 use super::{Mount, MountError, Store, StoreIdentity, invariants::Seen};
@@ -122,6 +125,20 @@ impl Inspected {
     pub fn forget(&mut self) {
         self.store.look_again();
         self.store.evict_pages();
+    }
+
+    /// The damage that was seen when it was opened: what it hides is missing in the store's answers.
+    pub fn problems(&self) -> &[Problem] {
+        &self.findings.problems
+    }
+
+    /// The collections that objects were moved between, by a split or a merge, when the store ended: none of them is
+    /// whole.
+    ///
+    /// # Errors
+    /// If what tells of it makes no sense.
+    pub fn moved_between(&self) -> Result<BTreeSet<CollId>, DecodeError> {
+        self.store.moved_between()
     }
 
     /// The journal's records behind the last checkpoint, in order.

@@ -467,7 +467,10 @@ impl Store {
     /// journal until the next checkpoint.
     fn wants_flush(&self) -> bool {
         let (bytes, max) = (self.pending.bytes, self.config.pending_bytes_max);
-        bytes > max / 2 && (self.pending.has_room_again || bytes > self.pending.left_bytes + max / 8)
+        // What came while the last flush went counts as left, and nothing more may come.
+        let is_stuck = self.has_too_much_pending() && self.committed_txn > self.pending.begun_at_txn;
+        bytes > max / 2
+            && (is_stuck || self.pending.has_room_again || bytes > self.pending.left_bytes + max / 8)
     }
 
     fn wants_checkpoint(&self) -> bool {

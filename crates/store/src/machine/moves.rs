@@ -6,6 +6,8 @@
 //! serves. Each step moves a range of objects and begins where the last one ended; the last one is the transaction
 //! itself with the rest of the range, and removes the mark. A mount begins at the range's start, where nothing is left.
 
+use std::collections::BTreeSet;
+
 use bytes::{Buf, Bytes};
 use codec::{Decode, DecodeError, Encode, Features, Reader};
 use types::{CollId, CollSplit, HObject, Mutation, Pairs, PoolId, Transaction, TxnOp};
@@ -104,19 +106,41 @@ impl Store {
     /// # Errors
     /// If a mark makes no sense.
     pub(super) fn resume_moves(&mut self) -> Result<bool, DecodeError> {
+        for txn in self.marked()? {
+            self.defer_begun(txn);
+        }
+        Ok(!self.waiting.is_empty())
+    }
+
+    /// The collections that objects are moved between, or were when a crash interrupted it.
+    ///
+    /// # Errors
+    /// If a mark makes no sense.
+    pub(super) fn moved_between(&self) -> Result<BTreeSet<CollId>, DecodeError> {
+        let mut colls = BTreeSet::new();
+        for txn in self.marked()? {
+            colls.insert(txn.coll);
+            colls.extend(txn.ops.iter().filter_map(|op| match op {
+                TxnOp::Split(split) => Some(split.child),
+                TxnOp::Merge(merge) => Some(merge.source),
+                TxnOp::CreateCollection | TxnOp::RemoveCollection | TxnOp::Object(..) => None,
+            }));
+        }
+        Ok(colls)
+    }
+
+    /// The transactions of all marks.
+    fn marked(&self) -> Result<Vec<Transaction>, DecodeError> {
         let mark = mark();
-        let colls: Vec<CollId> = self.index.colls.keys().copied().collect();
-        for coll in colls {
-            if self.index.get(coll, &mark).is_none() {
-                continue;
-            }
+        let colls = self.index.colls.keys().filter(|coll| self.index.get(**coll, &mark).is_some());
+        let marked = colls.map(|&coll| {
             let values = self.index.omap(coll, &mark).into_iter().flat_map(|omap| omap.iter());
             let bytes = values.fold(Vec::new(), |mut bytes, (_, value)| {
                 bytes.extend_from_slice(value);
                 bytes
             });
-            self.defer_begun(marked_txn(coll, bytes.into())?);
-        }
-        Ok(!self.waiting.is_empty())
+            marked_txn(coll, bytes.into())
+        });
+        marked.collect()
     }
 }

@@ -196,8 +196,11 @@ impl Store {
     fn page_is_corrupt(&mut self, first: Key, blob: &Blob, what: &'static str, waiters: Vec<Waiter>) {
         let block = blob.runs.first().map_or(0, |run| run.start);
         self.page_loads.corrupt.push((what, block));
-        // An inspection, which only looks, goes on without the page.
-        self.index.directory.set_loaded(&first, true);
+        if self.is_opening {
+            // An inspection, which only looks, goes on without the page; a mount ends.
+            self.index.directory.set_loaded(&first, true);
+        }
+        // Later on nobody may take what the page names for absent: it stays what is yet to be read.
         for waiter in waiters {
             if let Waiter::Load(token, _) = waiter {
                 self.completions.push(Completion::Loaded(token, Err(ReadError::Device)));

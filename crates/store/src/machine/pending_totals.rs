@@ -15,6 +15,8 @@ pub(super) struct PendingTotals {
     pub(super) names_bytes: u64,
     /// Objects with pending bytes.
     pub(super) objects: BTreeSet<(CollId, HObject)>,
+    /// The last transaction that was committed when the last flush began.
+    pub(super) begun_at_txn: u64,
     /// What was pending when the last flush had ended, and whether it left some for want of room.
     pub(super) left_bytes: u64,
     pub(super) lacks_room: bool,

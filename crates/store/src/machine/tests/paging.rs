@@ -210,6 +210,22 @@ fn a_damaged_page_that_is_read_late_stops_the_store() {
     let done = settle(&mut store, &mut disk, &mut rng);
     assert!(done.contains(&Completion::Loaded(Token(4), Err(ReadError::Device))));
     assert!(store.fault().is_some());
+    // What the page names is not absent because of that.
+    assert!(store.meta(coll(0), &object(100)).is_err());
+    let listed = store.list(coll(0), &HObject::min(), usize::MAX);
+    assert!(listed.is_err(), "{listed:?}");
+}
+
+#[test]
+fn who_looks_at_a_store_with_a_damaged_page_is_told() {
+    let mut rng = StdRng::seed_from_u64(8);
+    let (_, mut disk, _, offset) = with_an_absent_page(&mut rng);
+    assert_eq!(inspected(&mut disk, &mut rng).problems(), []);
+    disk.flip_bit(offset + 50, 3);
+    let mut mount = Store::inspect(disk.sizes(), config());
+    let take = Mount::take_inspected;
+    let inspected = disk.drive(&mut rng, &mut mount, Mount::take_commands, Mount::device_done, take).unwrap();
+    assert_eq!(inspected.problems(), [crate::Problem::Index { what: "index page", offset }]);
 }
 
 /// Opens the store to look at it.

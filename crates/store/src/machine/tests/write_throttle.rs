@@ -257,30 +257,48 @@ fn after_a_checkpoint_without_room_the_next_one_may_take_what_is_a_mounts() {
     assert!(!store.has_no_room());
 }
 
-#[test]
-fn what_flushes_leave_is_bounded_and_what_is_removed_goes_on() {
-    let mut rng = StdRng::seed_from_u64(26);
+fn small_write(number: u32) -> Transaction {
+    let mut txn = Transaction::new(coll(0));
+    let data = Bytes::from(vec![number as u8; 30_000]);
+    txn.push(&object(number), Mutation::Write { offset: 0, data: data.into() });
+    txn
+}
+
+/// A store of which so much is pending that nothing may add to it, and the number of writes.
+fn full_of_pending(rng: &mut StdRng) -> (Store, VirtualDisk, u32) {
     let mut disk = formatted(DISK_BYTES, &config());
-    let mut store = mount(&mut disk, &mut rng).unwrap();
-    let small = |number: u32| {
-        let mut txn = Transaction::new(coll(0));
-        let data = Bytes::from(vec![number as u8; 30_000]);
-        txn.push(&object(number), Mutation::Write { offset: 0, data: data.into() });
-        txn
-    };
+    let mut store = mount(&mut disk, rng).unwrap();
     let max = config().pending_bytes_max;
     let mut number = 0;
-    while !store.must_hold(&small(number), None) {
-        store.submit_now(Token(1), small(number));
+    while !store.must_hold(&small_write(number), None) {
+        store.submit_now(Token(1), small_write(number));
         number += 1;
         // As if no flush found a place for any of it.
         store.pending.left_bytes = store.pending.bytes;
         assert!(store.pending.bytes < 5 * max, "{}", store.pending.bytes);
     }
     assert!(store.pending.bytes > 4 * max);
+    (store, disk, number)
+}
+
+#[test]
+fn what_came_while_a_flush_went_is_flushed_though_nothing_more_may_come() {
+    let mut rng = StdRng::seed_from_u64(26);
+    let (mut store, mut disk, number) = full_of_pending(&mut rng);
+    store.submit(Token(2), small_write(number));
+    assert!(store.waiting.has_held());
+    store.kick();
+    let done = settle(&mut store, &mut disk, &mut rng);
+    assert!(done.contains(&Completion::Committed(Token(2))), "it waits for ever");
+}
+
+#[test]
+fn what_flushes_leave_is_bounded_and_what_is_removed_goes_on() {
+    let mut rng = StdRng::seed_from_u64(26);
+    let (mut store, mut disk, number) = full_of_pending(&mut rng);
     assert!(!store.must_hold(&remove(0), None));
     // A flush finds some.
-    store.submit(Token(2), small(number));
+    store.submit(Token(2), small_write(number));
     assert!(store.waiting.has_held());
     store.pending.lacks_room = true;
     store.start_checkpoint();
