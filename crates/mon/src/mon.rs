@@ -467,7 +467,7 @@ impl Mon {
         }
         self.tick_auth(wall);
         self.tick_osds(now, wall);
-        self.tick_pools(wall);
+        self.tick_pools(now, wall);
         self.tick_creating(now, effects);
         self.stats.sample(now);
         self.tick_mutes(wall);

@@ -17,6 +17,9 @@ const MAPS_PER_MESSAGE: usize = 40;
 /// Whole maps in one message: each is computed anew from the nearest full map that is kept before it.
 const FULL_MAPS_PER_MESSAGE: u32 = 5;
 
+/// Bytes of maps in one message (`osd_map_message_max_bytes`): the kernel's client drops a message of more than 16 MiB.
+const MAP_BYTES_PER_MESSAGE: usize = 10 << 20;
+
 /// Bytes of a client's hostname, as in DNS.
 const HOSTNAME_BYTES_MAX: usize = 255;
 
@@ -33,6 +36,22 @@ fn add_client_defaults(config: &mut BTreeMap<String, String>) {
         if let Some(info) = find_option(name) {
             config.entry((*name).to_owned()).or_insert_with(|| info.default_for(false));
         }
+    }
+}
+
+/// The bytes of the maps that are in a message.
+#[derive(Clone, Copy, Default)]
+struct MapBytes(usize);
+
+impl MapBytes {
+    /// Adds a map, if there is room for it: the first one has room in any case, as no smaller message brings it.
+    fn add(&mut self, len: usize) -> bool {
+        let sum = self.0 + len;
+        let is_room = self.0 == 0 || sum <= MAP_BYTES_PER_MESSAGE;
+        if is_room {
+            self.0 = sum;
+        }
+        is_room
     }
 }
 
@@ -213,14 +232,21 @@ impl Mon {
             send(MOSDMap { fulls, oldest: map.epoch, ..self.empty_osdmap(conn) });
             from = map.epoch.next();
         }
-        let due: Vec<(Epoch, Bytes)> = state.incrementals.from(from).map(|(e, b)| (e, b.clone())).collect();
+        let mut due = state.incrementals.from(from).peekable();
+        // From the map before a gap, no incremental leads on.
         let gap_end = state.gap_end();
-        for chunk in due.chunks(MAPS_PER_MESSAGE) {
-            let incrementals: BTreeMap<Epoch, Bytes> = chunk.iter().cloned().collect();
-            // From the map before a gap, no incremental leads on.
-            let jump = gap_end.filter(|epoch| incrementals.contains_key(epoch));
-            let full = jump.and_then(|epoch| Some((epoch, state.fulls.get(&epoch)?.clone())));
-            send(MOSDMap { fulls: full.into_iter().collect(), incrementals, ..self.empty_osdmap(conn) });
+        let jump = |epoch| state.fulls.get(&gap_end.filter(|end| *end == epoch)?);
+        while due.peek().is_some() {
+            let (mut message, mut bytes) = (self.empty_osdmap(conn), MapBytes::default());
+            while message.incrementals.len() < MAPS_PER_MESSAGE
+                && let Some((epoch, incremental)) = due.next_if(|(epoch, incremental)| {
+                    bytes.add(incremental.len() + jump(*epoch).map_or(0, Bytes::len))
+                })
+            {
+                message.incrementals.insert(epoch, incremental.clone());
+                message.fulls.extend(jump(epoch).map(|full| (epoch, full.clone())));
+            }
+            send(message);
             if is_one_message {
                 return;
             }
@@ -239,8 +265,10 @@ impl Mon {
         let incrementals = range(wanted.inc_first, wanted.inc_last, MAPS_PER_MESSAGE as u32);
         let full = |epoch| Some((epoch, self.committed.full_map(epoch)?.to_bytes_and_crc().0));
         let incremental = |epoch| Some((epoch, self.committed.incrementals.get(epoch)?.clone()));
-        let (fulls, incrementals) = (fulls.filter_map(full), incrementals.filter_map(incremental));
-        (message.fulls, message.incrementals) = (fulls.collect(), incrementals.collect());
+        let mut bytes = MapBytes::default();
+        message.fulls = fulls.filter_map(full).take_while(|(_, map)| bytes.add(map.len())).collect();
+        message.incrementals =
+            incrementals.filter_map(incremental).take_while(|(_, map)| bytes.add(map.len())).collect();
         message
     }
 

@@ -20,6 +20,7 @@ mod keys;
 mod manager;
 mod manager_options;
 mod map_gap;
+mod map_messages;
 mod odd_cases;
 mod operators;
 mod osd_safety;

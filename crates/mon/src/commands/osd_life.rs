@@ -6,7 +6,7 @@ use types::{Errno, OsdId, OsdState, PgId, Uuid, WEIGHT_IN};
 use super::{
     Reply, Request, Row,
     named::{invalid_osd_id, osd_arg, osd_id_arg, parse_osd},
-    osd_secrets::{OsdSecrets, drop_secrets},
+    osd_secrets::{OsdParams, drop_secrets},
 };
 use crate::{
     ledger_keys,
@@ -226,7 +226,8 @@ fn new(req: &mut Request<'_>) -> Result<Reply, Reply> {
         Some((Some(osd), _)) => Some(osd),
         Some((None, text)) => return Err(invalid_osd_id(&text)),
     };
-    let secrets = OsdSecrets::parse(req.input)?.filter(|_| is_new);
+    let OsdParams { secrets, device_class } =
+        if is_new { OsdParams::parse(req.input)? } else { OsdParams::default() };
     let map = req.next_map();
     let same = |osd: &OsdId| uuid.is_some() && map.osd_uuid.get(osd.0 as usize).copied() == uuid;
     let shown = || req.args.text("uuid").unwrap_or_default();
@@ -274,7 +275,19 @@ fn new(req: &mut Request<'_>) -> Result<Reply, Reply> {
             inc.new_uuid.insert(id, uuid);
         }
     });
+    if let Some(class) = device_class {
+        set_first_class(req, id, &class);
+    }
     Ok(id_reply(req, id))
+}
+
+/// Gives a new OSD a device class, which it keeps when it starts. One that takes the place of another keeps that one's
+/// class, as with `osd crush set-device-class`. As in Ceph, a class that cannot be had is no reason to refuse the OSD.
+fn set_first_class(req: &mut Request<'_>, osd: OsdId, class: &str) {
+    let mut crush = req.next_map().crush.map().clone();
+    if crush.device_class(osd.0).is_none() && crush.set_device_classes(&[osd.0], Some(class)).is_ok() {
+        req.mon.change_crush(req.wall, crush);
+    }
 }
 
 fn id_reply(req: &Request<'_>, osd: OsdId) -> Reply {
@@ -394,7 +407,12 @@ fn purge(req: &mut Request<'_>) -> Result<Reply, Reply> {
     drop_secrets(req, osd);
     forget(req, osd);
     let mut crush = req.next_map().crush.map().clone();
-    if crush.remove_item(&format!("osd.{osd}")).is_ok() {
+    let mut is_changed = crush.remove_item(&format!("osd.{osd}")).is_ok();
+    // One that never started may have a class and no place yet.
+    if crush.device_class(osd.0).is_some() {
+        is_changed |= crush.set_device_classes(&[osd.0], None).is_ok();
+    }
+    if is_changed {
         req.mon.change_crush(req.wall, crush);
     }
     Ok(Reply::done(format!("purged osd.{osd}")))

@@ -70,9 +70,10 @@ fn has_all(stat: &PgStat, osd: OsdId) -> bool {
 
 /// True where a PG would not be active without these of its OSDs. Those that have everything are needed until
 /// `min_size` others have everything, too; those that are known to lack objects, only where no other member has all.
-/// Ceph does not look at the latter at all, though the PG may be left with too few members.
-fn ends_activity(stat: &PgStat, osds: &BTreeSet<OsdId>, min_size: usize) -> bool {
-    let left = || stat.acting.iter().filter(|osd| !osds.contains(osd));
+/// Ceph does not look at the latter at all, though the PG may be left with too few members. Nor does it look at which
+/// members are down already: a report from before still names them.
+fn ends_activity(map: &OsdMap, stat: &PgStat, osds: &BTreeSet<OsdId>, min_size: usize) -> bool {
+    let left = || stat.acting.iter().filter(|osd| map.is_up(**osd) && !osds.contains(osd));
     let whole = left().filter(|osd| has_all(stat, **osd)).count();
     let may_stop_whole = stat.acting.iter().any(|osd| osds.contains(osd) && !stat.lacking.contains(osd));
     left().count() < min_size || whole < if may_stop_whole { min_size } else { 1 }
@@ -95,7 +96,8 @@ impl StopReport {
     fn of(map: &OsdMap, stats: &[PgStat], osds: &BTreeSet<OsdId>) -> StopReport {
         let mut out = StopReport::default();
         for stat in stats {
-            if stat.state == PgState::default() {
+            // A PG whose primary is down may lack more members than its report tells.
+            if stat.state == PgState::default() || stat.state.has(PgState::STALE) {
                 out.unknown.push(stat.pgid.to_string());
                 continue;
             }
@@ -106,7 +108,7 @@ impl StopReport {
             let group = match map.pools.get(&stat.pgid.pool) {
                 None => &mut out.no_pool,
                 Some(_) if !stat.state.has(PgState::ACTIVE) => &mut out.inactive_now,
-                Some(pool) if ends_activity(stat, osds, pool.min_size.into()) => &mut out.inactive_then,
+                Some(pool) if ends_activity(map, stat, osds, pool.min_size.into()) => &mut out.inactive_then,
                 Some(_) if stat.state.has(PgState::DEGRADED) => &mut out.more_degraded,
                 Some(_) => &mut out.degraded,
             };

@@ -1,5 +1,5 @@
-//! Secrets of an OSD with an encrypted device, which come and go with it: its key, the key with which its host fetches
-//! the device's passphrase, and that passphrase.
+//! What `osd new` is told of an OSD: the class of its device, and the secrets of one with an encrypted device, which
+//! come and go with it: its key, the key with which its host fetches the device's passphrase, and that passphrase.
 //!
 //! Authority: `OSDMonitor::prepare_command_osd_new`, `AuthMonitor::validate_osd_new`, `ConfigKeyService` (16.2).
 
@@ -7,12 +7,23 @@ use std::collections::BTreeMap;
 
 use auth::{CryptoKey, EntityAuth};
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use types::{EntityName, EntityType, Errno, OsdId, Uuid};
 
 use super::{Reply, Request};
 
 /// What `osd new -i FILE` brings.
+#[derive(Default)]
+pub(super) struct OsdParams {
+    pub(super) secrets: Option<OsdSecrets>,
+    /// The class of its device (`crush_device_class`).
+    pub(super) device_class: Option<String>,
+}
+
+/// The keys that the file has for secrets.
+const SECRETS: [&str; 3] = ["cephx_secret", "cephx_lockbox_secret", "dmcrypt_key"];
+
+/// The secrets of an OSD.
 pub(super) struct OsdSecrets {
     key: CryptoKey,
     lockbox: Option<Lockbox>,
@@ -39,21 +50,30 @@ fn passphrase_key(uuid: &str) -> String {
     format!("dm-crypt/osd/{uuid}/luks")
 }
 
-impl OsdSecrets {
-    /// Reads the file; none for an empty one, or one without secrets.
-    pub(super) fn parse(input: &Bytes) -> Result<Option<OsdSecrets>, Reply> {
+impl OsdParams {
+    /// Reads the file; an empty one brings nothing.
+    pub(super) fn parse(input: &Bytes) -> Result<OsdParams, Reply> {
         if input.iter().all(u8::is_ascii_whitespace) {
-            return Ok(None);
+            return Ok(OsdParams::default());
         }
         let Ok(Value::Object(fields)) = serde_json::from_slice(input) else {
             return Err(refuse("invalid json"));
         };
+        let class = fields.get("crush_device_class").and_then(Value::as_str);
+        let device_class = class.filter(|class| !class.is_empty()).map(str::to_owned);
+        Ok(OsdParams { secrets: OsdSecrets::parse(&fields)?, device_class })
+    }
+}
+
+impl OsdSecrets {
+    /// The secrets among the fields of the file, if there are any.
+    fn parse(fields: &Map<String, Value>) -> Result<Option<OsdSecrets>, Reply> {
         let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
         let key = |name: &str| match text(name) {
             Some(text) => CryptoKey::from_base64(&text).map(Some).map_err(|_| refuse("invalid key")),
             None => Ok(None),
         };
-        if fields.is_empty() {
+        if !SECRETS.iter().any(|name| fields.contains_key(*name)) {
             return Ok(None);
         }
         let own = key("cephx_secret")?.ok_or_else(|| refuse("requires a cephx secret."))?;

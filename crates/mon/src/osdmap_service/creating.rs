@@ -128,18 +128,20 @@ impl Mon {
         }
     }
 
-    /// PGs that were reported active exist; those of deleted pools never will.
+    /// PGs that were reported active exist; those of deleted pools, and those that were merged into others, never will.
     fn forget_created(&mut self) {
         for (pool, creating) in self.next.creating.clone().iter() {
-            if !self.next.osdmap.pools.contains_key(pool) {
+            let Some(pg_num) = self.next.osdmap.pools.get(pool).map(|pool| pool.pg_num) else {
                 self.put(ledger_keys::creating(*pool), None);
                 continue;
-            }
+            };
             let mut left = creating.clone();
             left.seeds.retain(|seed| {
                 let stat = self.stats.pg(PgId::new(*pool, *seed));
                 let created = creating.created(*seed);
-                !stat.is_some_and(|s| s.state.has(PgState::ACTIVE) && s.reported_epoch >= created)
+                let is_made =
+                    stat.is_some_and(|s| s.state.has(PgState::ACTIVE) && s.reported_epoch >= created);
+                *seed < pg_num && !is_made
             });
             left.forced.retain(|seed, _| left.seeds.contains(seed));
             if left.seeds.is_empty() {

@@ -26,6 +26,7 @@ pub(crate) use pg_merge::least_pg_num;
 pub(crate) use pools::{
     PG_NUM_MAX, PoolParams, RuleMismatch, RuleRef, check_pg_num_range, check_pg_sum, fits, rule_mismatch,
 };
+pub(crate) use upmaps::{Holders, suits_rule};
 
 use crate::{
     Effects, Mon, ledger_keys,
@@ -59,7 +60,7 @@ pub(crate) struct OsdService {
     /// What the maps tell of the past of PGs that are to be made.
     creating_past: BTreeMap<types::PgId, creating::Past>,
     /// For pools with PGs that prepare to be merged: since when.
-    merging_since: BTreeMap<types::PoolId, UTime>,
+    merging_since: BTreeMap<types::PoolId, Instant>,
     /// The map whose upmaps were looked at last.
     upmaps_seen: Epoch,
     /// Why the map could not be changed, until the command that wanted it is answered.
@@ -78,9 +79,10 @@ impl OsdService {
     }
 
     /// The monitor itself stood still for so long, up to now: that time does not count as an OSD's silence or time
-    /// down.
+    /// down, nor as time that PGs took to be ready for a merge.
     pub(crate) fn stood_still(&mut self, now: Instant, gap: Duration) {
-        for at in self.last_report.values_mut().chain(self.down_since.values_mut()) {
+        let of_osds = self.last_report.values_mut().chain(self.down_since.values_mut());
+        for at in of_osds.chain(self.merging_since.values_mut()) {
             // What came in since is moved to now at most; a time that is later already stays.
             *at = (*at + gap).min(now.max(*at));
         }

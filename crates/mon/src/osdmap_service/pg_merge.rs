@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use types::{OsdId, OsdMap, PgId, PgMergeMeta, PgPool, PgStat, PgState, PoolId, UTime};
+use types::{Instant, OsdId, OsdMap, PgId, PgMergeMeta, PgPool, PgStat, PgState, PoolId};
 
 use super::pg_num::Step;
 use crate::Mon;
@@ -20,12 +20,12 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Mon {
     /// Notes since when pools wait for a merge.
-    pub(super) fn note_merges(&mut self, map: &OsdMap, wall: UTime) {
+    pub(super) fn note_merges(&mut self, map: &OsdMap, now: Instant) {
         let is_merging =
             |id: &PoolId| map.pools.get(id).is_some_and(|pool| pool.pg_num_pending < pool.pg_num);
         self.osds.merging_since.retain(|id, _| is_merging(id));
         for id in map.pools.keys().filter(|id| is_merging(id)) {
-            self.osds.merging_since.entry(*id).or_insert(wall);
+            self.osds.merging_since.entry(*id).or_insert(now);
         }
     }
 
@@ -55,7 +55,7 @@ impl Mon {
     }
 
     /// The next step for two PGs of the pool that wait to be merged: they are merged, or go on as before.
-    pub(super) fn merge_step(&self, map: &OsdMap, id: PoolId, pool: &PgPool, wall: UTime) -> Option<Step> {
+    pub(super) fn merge_step(&self, map: &OsdMap, id: PoolId, pool: &PgPool, now: Instant) -> Option<Step> {
         let (source, target) = pool.next_merge(id)?;
         let is_wanted = pool.pg_num_target < pool.pg_num && pool.pg_num_pending == source.seed;
         let members = members_of_both(map, pool, source, target).filter(|_| is_wanted);
@@ -64,8 +64,8 @@ impl Mon {
         {
             return Some(Step::Change(merged));
         }
-        let since = self.osds.merging_since.get(&id).copied().unwrap_or(wall);
-        if members.is_some() && wall.since(since) < PATIENCE {
+        let since = self.osds.merging_since.get(&id).copied().unwrap_or(now);
+        if members.is_some() && now.since(since) < PATIENCE {
             return None;
         }
         let (mut pool, epoch) = (pool.clone(), map.epoch.next());

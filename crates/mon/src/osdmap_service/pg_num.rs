@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use types::{OsdMap, PgId, PgPool, PgState, PoolId, UTime};
+use types::{Instant, OsdMap, PgId, PgPool, PgState, PoolId, UTime};
 
 use crate::Mon;
 
@@ -25,12 +25,12 @@ pub(super) enum Step {
 
 impl Mon {
     /// Takes the next step of each pool that is not where it should be.
-    pub(super) fn tick_pg_num(&mut self, wall: UTime) {
+    pub(super) fn tick_pg_num(&mut self, now: Instant, wall: UTime) {
         let map = self.next.osdmap.clone();
-        self.note_merges(&map, wall);
+        self.note_merges(&map, now);
         let (mut stepped, mut placed) = (Vec::new(), BTreeSet::new());
         for (id, pool) in &map.pools {
-            match self.pg_num_step(&map, *id, pool, wall) {
+            match self.pg_num_step(&map, *id, pool, now) {
                 Some(Step::Change(pool)) => stepped.push((*id, pool)),
                 Some(Step::Place(pgs)) => placed.extend(pgs),
                 None => {}
@@ -46,9 +46,9 @@ impl Mon {
         }
     }
 
-    fn pg_num_step(&self, map: &OsdMap, id: PoolId, pool: &PgPool, wall: UTime) -> Option<Step> {
+    fn pg_num_step(&self, map: &OsdMap, id: PoolId, pool: &PgPool, now: Instant) -> Option<Step> {
         if pool.pg_num_pending < pool.pg_num {
-            return self.merge_step(map, id, pool, wall);
+            return self.merge_step(map, id, pool, now);
         }
         if pool.pg_num_target > pool.pg_num {
             // The OSDs could not split PGs that they have not made yet.

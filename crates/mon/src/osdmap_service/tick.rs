@@ -116,12 +116,12 @@ impl Mon {
     }
 
     /// Quotas and purged snapshots.
-    pub(crate) fn tick_pools(&mut self, wall: UTime) {
+    pub(crate) fn tick_pools(&mut self, now: Instant, wall: UTime) {
         for (id, pool) in &self.next.osdmap.clone().pools {
             self.check_quota(wall, *id, pool);
         }
         self.tick_pg_autoscaler(wall);
-        self.tick_pg_num(wall);
+        self.tick_pg_num(now, wall);
         self.tick_full(wall);
         self.tick_purge(wall);
     }

@@ -13,7 +13,7 @@ use crate::{Mon, stats::rule_weights};
 type Pairs = Vec<(OsdId, OsdId)>;
 
 /// What holds each item of the CRUSH map, by [`CrushMap::holders`].
-type Holders = BTreeMap<i32, (i32, usize)>;
+pub(crate) type Holders = BTreeMap<i32, (i32, usize)>;
 
 impl Mon {
     /// Once for each map, drops the upmaps, or pairs of them, that have no effect, or one that the pool's rule forbids.
@@ -70,8 +70,8 @@ impl Mon {
 }
 
 /// True where each of these OSDs is in a bucket of its own, of the type that the rule chooses leaves in, and in no more
-/// others than the rule chooses.
-fn suits_rule(crush: &CrushMap, holders: &Holders, pool: &PgPool, placed: &[OsdId]) -> bool {
+/// others than the rule chooses. An upmap that places copies otherwise leaves the map.
+pub(crate) fn suits_rule(crush: &CrushMap, holders: &Holders, pool: &PgPool, placed: &[OsdId]) -> bool {
     let Some(rule) = crush.rule(pool.crush_rule) else { return true };
     rule.steps.iter().filter(|step| step.arg2 > 0).all(|chosen| {
         let mut buckets: Vec<i32> =

@@ -5,7 +5,10 @@ use std::{
     time::Duration,
 };
 
-use crush::{Step, step::CHOOSE_FIRSTN};
+use crush::{
+    Step,
+    step::{CHOOSE_FIRSTN, CHOOSELEAF_FIRSTN},
+};
 use types::{OsdId, OsdMap, PoolId, Uuid};
 
 use super::cluster::{ADMIN, Cluster, addr};
@@ -55,6 +58,14 @@ fn counts(map: &OsdMap) -> Vec<u32> {
 fn spread(map: &OsdMap) -> u32 {
     let counts = counts(map);
     counts.iter().max().unwrap() - counts.iter().min().unwrap()
+}
+
+/// A minute passes, in which all OSDs say often enough that they live.
+fn pass_minute(cluster: &mut Cluster) {
+    for _ in 0..6 {
+        cluster.report_all();
+        cluster.pass(Duration::from_secs(10));
+    }
 }
 
 #[test]
@@ -133,10 +144,7 @@ fn it_moves_a_few_at_a_time_and_only_when_all_is_well() {
     );
     cluster.ok(r#"{"prefix":"balancer off"}"#);
     let minute = |cluster: &mut Cluster| {
-        for _ in 0..6 {
-            cluster.report_all();
-            cluster.pass(Duration::from_secs(10));
-        }
+        pass_minute(cluster);
         cluster.map().pg_upmap_items.len()
     };
     assert_eq!((minute(&mut cluster), minute(&mut cluster)), (0, 0));
@@ -170,8 +178,7 @@ fn two_copies_a_host_stay_in_their_hosts() {
         .ok(r#"{"prefix":"config set","who":"mgr","name":"mgr/balancer/upmap_max_deviation","value":"1"}"#);
     let mut epochs = Vec::new();
     for _ in 0..20 {
-        cluster.report_all();
-        cluster.pass(Duration::from_secs(61));
+        pass_minute(&mut cluster);
         epochs.push(cluster.map().epoch);
         for pg in cluster.map().pgs_of(POOL) {
             let up = cluster.map().pg_to_up_acting(pg).up;
@@ -180,6 +187,38 @@ fn two_copies_a_host_stay_in_their_hosts() {
         }
     }
     assert_eq!(epochs[18], epochs[19], "it comes to an end");
+}
+
+/// The rule chooses hosts twice, once for each class, so that two copies may be in one host. An upmap of such a PG
+/// leaves the map, unless it brings each copy to a host of its own.
+#[test]
+fn no_copy_is_moved_to_where_the_rule_would_have_its_upmap_dropped() {
+    let mut cluster = cluster(BY_HOST);
+    let odd = r#""ids":["1","3","5","7"]"#;
+    cluster.ok(&format!(r#"{{"prefix":"osd crush rm-device-class",{odd}}}"#));
+    cluster.ok(&format!(r#"{{"prefix":"osd crush set-device-class","class":"hdd",{odd}}}"#));
+    for class in ["ssd", "hdd"] {
+        cluster.ok(&format!(
+            r#"{{"prefix":"osd crush rule create-replicated","name":"{class}","root":"default","type":"host","class":"{class}"}}"#
+        ));
+    }
+    let mut crush = cluster.map().crush.map().clone();
+    let steps = |name| &crush.rule(crush.rule_of(name).unwrap()).unwrap().steps;
+    let host = |arg1| Step { op: CHOOSELEAF_FIRSTN, arg1, arg2: 1 };
+    let (ssd, hdd, emit) = (steps("ssd")[0], steps("hdd")[0], *steps("ssd").last().unwrap());
+    let rule = crush.rule_of("r").unwrap();
+    crush.rules[usize::from(rule)].as_mut().unwrap().steps = vec![ssd, host(1), emit, hdd, host(-1), emit];
+    let bytes = types::CrushBlob::from(crush).bytes().clone();
+    assert_eq!(cluster.try_command(ADMIN, r#"{"prefix":"osd setcrushmap"}"#, &bytes).unwrap().result, 0);
+    cluster
+        .ok(r#"{"prefix":"config set","who":"mgr","name":"mgr/balancer/upmap_max_deviation","value":"1"}"#);
+    let mut epochs = Vec::new();
+    for _ in 0..20 {
+        pass_minute(&mut cluster);
+        epochs.push(cluster.map().epoch);
+    }
+    assert_eq!(epochs[15], epochs[19], "it comes to an end: {epochs:?}");
+    assert!(!cluster.map().pg_upmap_items.is_empty(), "other copies are moved");
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Cluster {
     pub(crate) mon: Mon,
     pub(crate) ledger: MemLedger,
     pub(crate) now: Instant,
+    /// By how much the time of day was set back.
+    pub(crate) wall_back: Duration,
     pub(crate) sent: Vec<(ConnId, u64, Message)>,
     /// Proposals are held back while false.
     pub(crate) is_committing: bool,
@@ -43,10 +45,6 @@ pub(crate) struct Cluster {
 
 pub(crate) fn addr(port: u16) -> EntityAddrVec {
     EntityAddrVec::msgr2(SocketAddr::from(([127, 0, 0, 1], port)), 1)
-}
-
-fn wall(now: Instant) -> UTime {
-    UTime::new(1_790_000_000, 0).plus(Duration::from_nanos(now.0))
 }
 
 impl Cluster {
@@ -80,6 +78,7 @@ impl Cluster {
             mon: Mon::new(MonOptions::default(), [1; 32]),
             ledger,
             now: Instant(1_000_000_000_000),
+            wall_back: Duration::ZERO,
             sent: Vec::new(),
             is_committing: true,
             held: Vec::new(),
@@ -134,7 +133,8 @@ impl Cluster {
 
     /// The time of day.
     pub(crate) fn wall(&self) -> UTime {
-        wall(self.now)
+        let start = UTime::new(1_790_000_000 - self.wall_back.as_secs() as u32, 0);
+        start.plus(Duration::from_nanos(self.now.0))
     }
 
     /// The peer at the other end of a connection.
@@ -155,7 +155,7 @@ impl Cluster {
 
     pub(crate) fn event(&mut self, event: Event) {
         let mut effects = Vec::new();
-        self.mon.handle(self.now, wall(self.now), event, &mut effects);
+        self.mon.handle(self.now, self.wall(), event, &mut effects);
         for effect in effects {
             match effect {
                 Effect::Compact => {

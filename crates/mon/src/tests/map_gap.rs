@@ -27,7 +27,7 @@ fn with_gap(gap: u32) -> (Cluster, Epoch, Epoch) {
     (cluster, last, map.epoch)
 }
 
-fn pass_epochs(cluster: &mut Cluster, count: u32) {
+pub(crate) fn pass_epochs(cluster: &mut Cluster, count: u32) {
     for _ in 0..count / 2 {
         cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
         cluster.ok(r#"{"prefix":"osd unset","key":"noout"}"#);
@@ -35,7 +35,7 @@ fn pass_epochs(cluster: &mut Cluster, count: u32) {
 }
 
 /// What a peer is sent that asks for the maps from `start` on.
-fn subscribe(cluster: &mut Cluster, conn: ConnId, start: Epoch) -> Vec<MOSDMap> {
+pub(crate) fn subscribe(cluster: &mut Cluster, conn: ConnId, start: Epoch) -> Vec<MOSDMap> {
     cluster.sent.clear();
     let item = SubscribeItem { start: start.0.into(), flags: 0 };
     let what = BTreeMap::from([("osdmap".to_owned(), item)]);

@@ -99,6 +99,38 @@ fn a_new_osd_brings_its_secrets_and_takes_them_along() {
 }
 
 #[test]
+fn a_new_osd_brings_its_device_class_and_keeps_it() {
+    let mut cluster = Cluster::new();
+    let new = |cluster: &mut Cluster, id: u8, input: &str| {
+        let uuid = Uuid([id + 1; 16]);
+        let command = format!(r#"{{"prefix":"osd new","uuid":"{uuid}","id":{id}}}"#);
+        cluster.try_command(super::cluster::ADMIN, &command, input.as_bytes()).unwrap().result
+    };
+    let class =
+        |cluster: &Cluster, id: i32| cluster.map().crush.map().device_class(id).map(ToOwned::to_owned);
+    let file = r#"{"crush_device_class":"nvme"}"#;
+    let key = "AQAQuQBrA94mIBAAo+GWtvvESSLUPpNJ+huiaA==";
+    let with_key = format!(r#"{{"cephx_secret":"{key}","crush_device_class":"nvme"}}"#);
+    for id in [0, 7] {
+        let input = if id == 0 { file } else { &with_key };
+        assert_eq!(new(&mut cluster, id, input), 0);
+        assert_eq!(class(&cluster, id.into()).as_deref(), Some("nvme"));
+        assert_eq!(new(&mut cluster, id, input), 0, "asked for again");
+    }
+    assert_eq!(cluster.refused(r#"{"prefix":"auth get","entity":"osd.8"}"#).0, -2);
+    // Its device would be of another class.
+    cluster.boot_osd(0);
+    assert!(cluster.map().is_up(OsdId(0)));
+    assert_eq!(class(&cluster, 0).as_deref(), Some("nvme"));
+    // Without a key of its own, an OSD has no other secrets.
+    let passphrase = r#"{"dmcrypt_key":"secret","crush_device_class":"nvme"}"#;
+    assert_eq!((new(&mut cluster, 8, passphrase), class(&cluster, 8)), (-22, None));
+    // The class goes with an OSD that never came, though it has no place.
+    cluster.ok(r#"{"prefix":"osd purge-new","id":7,"yes_i_really_mean_it":true}"#);
+    assert_eq!(class(&cluster, 7), None);
+}
+
+#[test]
 fn a_new_osd_for_which_there_is_no_id_leaves_no_key() {
     let mut cluster = Cluster::with_rbd();
     cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_max_osd","value":"3"}"#);

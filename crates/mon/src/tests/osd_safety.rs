@@ -87,3 +87,24 @@ fn more_osds_are_named_that_may_be_stopped_at_the_same_time() {
     assert_eq!(osds(&mut cluster, 3), (json!(true), json!([0, 1])));
     assert_eq!(osds(&mut cluster, -1), (json!(true), json!([1])));
 }
+
+/// A PG's members that are down are named until its primary reports it again.
+#[test]
+fn members_that_are_down_do_not_keep_a_pg_active() {
+    let mut cluster = Cluster::with_rbd();
+    let acting = cluster.map().pg_to_up_acting(PgId::new(PoolId(1), 0)).acting;
+    cluster.mon.stats.pgs_mut().for_each(|stat| stat.acting_primary = acting[0]);
+    let stop = |osd: OsdId| format!(r#"{{"prefix":"osd ok-to-stop","ids":["{osd}"]}}"#);
+    cluster.ok(&format!(r#"{{"prefix":"osd down","ids":["{}"]}}"#, acting[1]));
+    let results = [0, 1, 2].map(|at| cluster.command(&stop(acting[at])).result);
+    assert_eq!(results, [-16, 0, -16], "one that is down already ends nothing");
+}
+
+#[test]
+fn nothing_is_said_of_osds_while_the_primary_that_reported_a_pg_is_down() {
+    let mut cluster = Cluster::with_rbd();
+    let acting = cluster.map().pg_to_up_acting(PgId::new(PoolId(1), 0)).acting;
+    cluster.ok(&format!(r#"{{"prefix":"osd down","ids":["{}"]}}"#, acting[0]));
+    let (errno, why) = cluster.refused(&format!(r#"{{"prefix":"osd ok-to-stop","ids":["{}"]}}"#, acting[2]));
+    assert!(errno == -11 && why.ends_with("pgs have unknown state; cannot draw any conclusions"), "{why}");
+}

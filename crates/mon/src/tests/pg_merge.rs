@@ -110,6 +110,33 @@ fn pgs_that_are_not_ready_go_on_as_before() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_has_no_pgs_wait_longer() {
+    let mut cluster = about_to_merge();
+    cluster.pass(2 * SEC);
+    cluster.wall_back = Duration::from_secs(3_600);
+    cluster.pass(27 * SEC);
+    assert_eq!(pg_nums(&cluster), [8, 7, 5]);
+    cluster.pass(3 * SEC);
+    assert_eq!(pg_nums(&cluster), [8, 8, 5]);
+    // Nor less long where it is set right again.
+    assert_eq!(step(&mut cluster), [8, 7, 5]);
+    cluster.wall_back = Duration::ZERO;
+    cluster.pass(29 * SEC);
+    assert_eq!(pg_nums(&cluster), [8, 7, 5]);
+}
+
+/// Else the pool could never get more PGs again.
+#[test]
+fn a_pg_that_was_merged_away_is_not_to_be_made() {
+    let mut cluster = about_to_merge();
+    cluster.ok(r#"{"prefix":"osd force-create-pg","pgid":"1.7","yes_i_really_mean_it":true}"#);
+    assert!(cluster.mon.committed.creating.contains_key(&POOL));
+    assert_eq!(step(&mut cluster), [7, 7, 5]);
+    cluster.pass(SEC);
+    assert!(cluster.mon.committed.creating.is_empty());
+}
+
+#[test]
 fn a_member_that_began_anew_has_to_be_reported_again() {
     let mut cluster = about_to_merge();
     let osd = cluster.map().pg_to_up_acting(PgId::new(POOL, 7)).acting[1];

@@ -9,9 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crush::{CrushMap, step};
-use types::{OsdId, OsdMap, PgId, PoolId};
+use types::{CrushBlob, OsdId, OsdMap, PgId, PgPool, PoolId};
 
-use crate::stats::rule_shares;
+use crate::{
+    osdmap_service::{Holders, suits_rule},
+    stats::rule_shares,
+};
 
 /// One copy's way from where CRUSH places it to where it is to be.
 pub(crate) type Pair = (OsdId, OsdId);
@@ -170,6 +173,27 @@ impl Place {
     }
 }
 
+/// By what the map's upmaps are judged.
+struct Rule {
+    crush: CrushBlob,
+    holders: Holders,
+    pool: PgPool,
+}
+
+impl Rule {
+    fn of(crush: &CrushBlob, pool: &PgPool) -> Rule {
+        Rule { crush: crush.clone(), holders: crush.map().holders(), pool: pool.clone() }
+    }
+
+    /// True where upmaps can bring the copies there, and the monitor does not drop them for where that is. Where the
+    /// rule takes several buckets, it may itself place copies in fewer domains than upmaps have to keep to.
+    fn allows(&self, place: &Place) -> bool {
+        let is_raw = place.at == place.raw;
+        let stays = || suits_rule(self.crush.map(), &self.holders, &self.pool, &place.at);
+        is_raw || (place.pairs().is_some() && stays())
+    }
+}
+
 /// A copy that may be moved.
 struct Movable<'a> {
     pg: PgId,
@@ -183,15 +207,11 @@ impl Movable<'_> {
     fn leaves_free(&self, domain: i32) -> bool {
         !self.others.contains(&Some(domain))
     }
-
-    /// True where upmaps can say that the copy moves there.
-    fn can_move(&self, from: OsdId, to: OsdId) -> bool {
-        self.place.with(from, to).pairs().is_some()
-    }
 }
 
 /// How a pool's PGs lie, and what was changed of that.
 struct Layout {
+    rule: Rule,
     domains: Domains,
     places: BTreeMap<PgId, Place>,
     /// The PGs of `places` that have a copy on the OSD.
@@ -251,7 +271,8 @@ impl Layout {
                 pgs_on.entry(*osd).or_default().insert(*pg);
             });
         }
-        Some(Layout { domains, places, pgs_on, shares })
+        let rule = Rule::of(&map.crush, pool);
+        Some(Layout { rule, domains, places, pgs_on, shares })
     }
 
     /// Moves one copy from an OSD that has too many to one that has too few, if an OSD is further off than it may be;
@@ -322,7 +343,7 @@ impl Layout {
             if evens(off, has - share)
                 && self.domains.may_stand(from, *to)
                 && self.domains.domain(*to).is_some_and(|domain| copy.leaves_free(domain))
-                && copy.can_move(from, *to)
+                && self.rule.allows(&copy.place.with(from, *to))
             {
                 return Some((copy.pg, *to));
             }
@@ -349,7 +370,7 @@ impl Layout {
                         continue;
                     }
                     is_full = false;
-                    if copy.can_move(from, *to) {
+                    if self.rule.allows(&copy.place.with(from, *to)) {
                         return Some((copy.pg, *to));
                     }
                 }
@@ -389,106 +410,4 @@ fn evens(from: f64, to: f64) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn osds<const N: usize>(ids: [i32; N]) -> Vec<OsdId> {
-        ids.map(OsdId).to_vec()
-    }
-
-    #[test]
-    fn copies_are_moved_in_an_order_that_upmaps_can_express() {
-        let place = Place { raw: osds([1, 2, 3]), at: osds([2, 4, 3]) };
-        let pair = |from, to| (OsdId(from), OsdId(to));
-        assert_eq!(place.pairs(), Some(vec![pair(2, 4), pair(1, 2)]));
-        assert_eq!(place.with(OsdId(2), OsdId(5)).pairs(), Some(vec![pair(1, 5), pair(2, 4)]));
-        assert_eq!(place.with(OsdId(4), OsdId(1)).pairs(), None, "two cannot change places");
-        assert_eq!(Place { raw: osds([1, 2]), at: osds([1, 2]) }.pairs(), Some(Vec::new()));
-    }
-
-    /// A seat below one `take`, in this domain.
-    fn seat(domain: i32) -> Seat {
-        Seat { takes: vec![0], outer: Vec::new(), domain: Some(domain) }
-    }
-
-    fn layout<const N: usize>(
-        domains: Domains,
-        places: impl Iterator<Item = [i32; N]>,
-        shares: BTreeMap<OsdId, (f64, f64)>,
-    ) -> Layout {
-        let place = |at| Place { raw: osds(at), at: osds(at) };
-        let places: BTreeMap<PgId, Place> =
-            (0..).zip(places).map(|(seed, at)| (PgId::new(PoolId(1), seed), place(at))).collect();
-        let mut pgs_on: BTreeMap<OsdId, BTreeSet<PgId>> = BTreeMap::new();
-        for (pg, place) in &places {
-            place.at.iter().for_each(|osd| {
-                pgs_on.entry(*osd).or_default().insert(*pg);
-            });
-        }
-        Layout { domains, places, pgs_on, shares }
-    }
-
-    /// Two hosts with two OSDs each; eight PGs are on the first OSD of each.
-    fn uneven() -> Layout {
-        let domains = Domains { seats: (0..4).map(|osd| (OsdId(osd), seat(-2 - osd / 2))).collect() };
-        let share = |osd, has, share| (OsdId(osd), (has, share));
-        let shares = [share(0, 8.0, 5.0), share(1, 0.0, 3.0), share(2, 100.0, 100.0), share(3, 0.0, 0.0)];
-        layout(domains, std::iter::repeat_n([0, 2], 8), shares.into())
-    }
-
-    #[test]
-    fn a_look_considers_copies_of_osds_with_too_many_and_a_limited_number() {
-        // Eight copies that may go back, and then one that may go on, to the OSD beside.
-        let (mut layout, mut moves_left) = (uneven(), 9);
-        let moved = layout.improve(1.0, &mut moves_left).unwrap();
-        assert_eq!((layout.places[&moved].at[0], moves_left), (OsdId(1), 0));
-        assert_eq!(layout.pgs_on[&OsdId(1)], BTreeSet::from([moved]));
-        assert!(!layout.pgs_on[&OsdId(0)].contains(&moved));
-        assert_eq!(uneven().improve(1.0, &mut 8), None);
-    }
-
-    /// Racks of two, four and four OSDs.
-    fn three_racks() -> Domains {
-        let rack = |osd: i32| if osd < 2 { -2 } else { -3 - (osd - 2) / 4 };
-        Domains { seats: (0..10).map(|osd| (OsdId(osd), seat(rack(osd)))).collect() }
-    }
-
-    #[test]
-    fn a_rack_that_has_too_many_and_can_give_none_keeps_no_others_from_their_turn() {
-        // Each PG has a copy in each rack; the first OSDs of the larger racks have 32, those beside them 16.
-        let beside = |pg: i32| if pg < 16 { 0 } else { pg % 4 };
-        let places = (0..80).map(|pg| [pg % 2, 2 + beside(pg), 6 + beside(pg)]);
-        let has = |osd: i32| {
-            if osd < 2 {
-                40.0
-            } else if osd % 4 == 2 {
-                32.0
-            } else {
-                16.0
-            }
-        };
-        let shares = (0..10).map(|osd| (OsdId(osd), (has(osd), 24.0))).collect();
-        let mut layout = layout(three_racks(), places, shares);
-        // The OSDs of the small rack first: forty copies each that may go back, or into either of two racks.
-        let mut moves_left = 2 * (40 + 2 * 40) + 100;
-        let moved = layout.improve(5.0, &mut moves_left).unwrap();
-        let Place { raw, at } = &layout.places[&moved];
-        assert!(raw != at && raw[0] == at[0], "{raw:?} {at:?}");
-    }
-
-    #[test]
-    fn a_domain_has_no_larger_share_than_one_copy_of_each_pg() {
-        let domains = three_racks();
-        let weights: BTreeMap<OsdId, f64> = (0..10).map(|osd| (OsdId(osd), 0.1)).collect();
-        let shares = |copies| domains.shares(&weights, 80.0, copies).into_values().collect::<Vec<_>>();
-        let all_near = |got: &[f64], want: f64| got.iter().all(|got| (got - want).abs() < 1e-6);
-        let three = shares(240.0);
-        assert!(all_near(&three[..2], 40.0) && all_near(&three[2..], 20.0), "{three:?}");
-        assert!(all_near(&shares(160.0), 16.0), "no rack is full");
-        let four = shares(320.0);
-        assert!(
-            all_near(&four[..2], 40.0) && all_near(&four[2..], 20.0),
-            "there is no room for more: {four:?}"
-        );
-    }
-}
+mod tests;
