@@ -84,8 +84,8 @@ impl Osd {
         if have < self.map.epoch {
             let maps = self.maps_since(have, ctx);
             ctx.send_shard(from, ShardMessage::Maps(Box::new(maps)));
-        } else if self.has_mon {
-            self.subscribe(ctx);
+        } else {
+            self.want_maps(ctx);
         }
     }
 

@@ -123,14 +123,17 @@ impl Heartbeat {
         out
     }
 
-    /// Nothing can be sent to the peer: its `up_from`, if that is to be reported now.
-    pub fn on_unreachable(&mut self, now: Instant, osd: OsdId) -> Option<Epoch> {
-        let peer = self.peers.get_mut(&osd)?;
-        if peer.reported.is_some_and(|at| now.since(at) < UNREACHABLE_REPORT_INTERVAL) {
-            return None;
+    /// Nothing can be sent to the peer, in the incarnation that began in the epoch `up_from`. True if that is to be
+    /// reported now.
+    pub fn on_unreachable(&mut self, now: Instant, osd: OsdId, up_from: Epoch) -> bool {
+        let Some(peer) = self.peers.get_mut(&osd).filter(|peer| peer.up_from == up_from) else {
+            return false;
+        };
+        let is_due = peer.reported.is_none_or(|at| now.since(at) >= UNREACHABLE_REPORT_INTERVAL);
+        if is_due {
+            peer.reported = Some(now);
         }
-        peer.reported = Some(now);
-        Some(peer.up_from)
+        is_due
     }
 
     /// The ping that all peers get, but for the room that it tells of.
@@ -218,10 +221,11 @@ mod tests {
     fn an_unreachable_peer_is_reported_at_most_once_a_second() {
         let mut beat = beating(&[6], 10);
         let ms = |n: u64| Instant(n * 1_000_000);
-        let reports =
-            [10_000, 10_999, 11_000, 11_500, 12_000].map(|at| beat.on_unreachable(ms(at), OsdId(1)));
-        assert_eq!(reports.map(|report| report.is_some()), [true, false, true, false, true]);
-        assert_eq!(beat.on_unreachable(ms(13_000), OsdId(2)), None, "no peer");
+        let reports = [10_000, 10_999, 11_000, 11_500, 12_000]
+            .map(|at| beat.on_unreachable(ms(at), OsdId(1), Epoch(5)));
+        assert_eq!(reports, [true, false, true, false, true]);
+        assert!(!beat.on_unreachable(ms(13_000), OsdId(1), Epoch(4)), "an earlier incarnation");
+        assert!(!beat.on_unreachable(ms(13_000), OsdId(2), Epoch(5)), "no peer");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! New maps: stored, applied one epoch at a time, walked through by the PGs, and shared.
 
+mod asked;
 mod whole;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -18,10 +19,14 @@ use crate::{
     shard::CONTROL,
 };
 
+pub(crate) use asked::MapsAsked;
 pub(crate) use whole::WholeMap;
 
 /// Incrementals in one message to a client, OSD or shard that is behind.
 const SHARED_MAX: u32 = 100;
+/// Bytes of maps in such a message (`osd_map_message_max_bytes`), unless a single one is larger: the kernel's client
+/// drops a message of more than 16 MiB.
+const SHARED_BYTES_MAX: usize = 10 << 20;
 
 /// How long a client's op waits for its map. A map takes seconds; one that does not come may not exist, and what waits
 /// for it takes memory.
@@ -54,6 +59,10 @@ impl Osd {
         let oldest = if source == MapSource::Monitor { message.oldest } else { Epoch(0) };
         let is_over = |wanted: &mut WholeMap| wanted.is_over(self.map.epoch, oldest);
         let is_healed = self.whole_map.take_if(is_over).is_some();
+        if is_healed {
+            // What was sent when it was asked for last came too early.
+            self.maps_asked = MapsAsked::default();
+        }
         if has_moved {
             // The other shards learn maps from this one only, behind what it has told them of leases: so when an epoch
             // ends there, they know all peers that were given a lease in it.
@@ -68,9 +77,15 @@ impl Osd {
         }
     }
 
-    /// Asks for the maps from the next one on.
-    fn want_maps(&self, ctx: &mut Ctx<'_>) {
+    /// Asks for the maps from the next one on, unless that was done just now. The next message that is ahead of the map
+    /// is a reason to ask again, if they do not come.
+    pub(crate) fn want_maps(&mut self, ctx: &mut Ctx<'_>) {
+        let have = self.map.epoch;
+        if !self.maps_asked.is_due(have, ctx.now) {
+            return;
+        }
         if !self.config.shard.is_control() {
+            self.maps_asked.note(have, ctx.now);
             ctx.send_shard(CONTROL, ShardMessage::WantMaps(self.map.epoch));
         } else if self.has_mon {
             self.subscribe(ctx);
@@ -317,11 +332,11 @@ impl Osd {
         }
         session.map_epoch = newest;
         // A client needs the newest map alone, and jumps to it if that is the oldest it is told of.
+        let is_client = session.osd().is_none();
         let is_far = newest.0 - have.0 > SHARED_MAX || have < self.maps.oldest;
-        let message = match session.osd().is_none() && is_far {
-            true => self.one_map(newest, ctx),
-            false => self.maps_since(have, ctx),
-        };
+        let since = (!is_client || !is_far).then(|| self.maps_since(have, ctx));
+        let is_enough = |maps: &MOSDMap| !is_client || maps.incrementals.contains_key(&newest);
+        let message = since.filter(is_enough).unwrap_or_else(|| self.one_map(newest, ctx));
         self.send_conn(conn, 0, Message::from(message), ctx);
     }
 
@@ -334,8 +349,14 @@ impl Osd {
             true => self.one_map(first, ctx),
             false => self.no_map(),
         };
+        let mut sum: usize = message.fulls.values().map(Bytes::len).sum();
         for epoch in (first.0..=last.0).map(Epoch) {
             if let Ok(Some(bytes)) = self.maps.incremental(ctx.store, epoch) {
+                let is_first = sum == 0;
+                sum += bytes.len();
+                if sum > SHARED_BYTES_MAX && !is_first {
+                    break;
+                }
                 message.incrementals.insert(epoch, bytes);
             }
         }

@@ -146,19 +146,41 @@ impl Osd {
     /// to the OSD from here.
     pub(crate) fn on_stuck_osd(&mut self, osd: OsdId, ctx: &mut Ctx<'_>) {
         match self.map.is_up(osd) {
-            true => self.on_unreachable_osd(osd, true, ctx),
+            true => self.on_net_fault(osd, true, ctx),
             false => ctx.effects.push(Effect::ForgetOsd(osd)),
         }
     }
 
-    /// Nothing listens at the address of an OSD that the map shows up, or that OSD takes nothing. Either way, what
-    /// waits for its answers does not go on before a map shows it down; but an OSD that takes nothing of ours may serve
-    /// others.
-    pub(crate) fn on_unreachable_osd(&mut self, osd: OsdId, may_live: bool, ctx: &mut Ctx<'_>) {
-        if !self.config.shard.is_control() {
-            return ctx.send_shard(CONTROL, ShardMessage::OsdUnreachable(osd, may_live));
+    /// Nothing listens at the address of an OSD.
+    pub(crate) fn on_refused_osd(&mut self, osd: OsdId, ctx: &mut Ctx<'_>) {
+        self.on_net_fault(osd, false, ctx);
+    }
+
+    /// The network cannot reach an OSD, in the life whose end it has not been told.
+    fn on_net_fault(&mut self, osd: OsdId, may_live: bool, ctx: &mut Ctx<'_>) {
+        let is_end = |effect: &Effect| matches!(effect, Effect::ForgetOsd(ended) if *ended == osd);
+        // The map shows the next life, which the network knows nothing of yet. If that cannot be reached either, it
+        // says so again.
+        if !ctx.effects.iter().any(is_end) {
+            self.on_unreachable_osd((osd, self.map.up_from(osd)), may_live, ctx);
         }
-        if let Some(up_from) = self.heartbeat.on_unreachable(ctx.now, osd) {
+    }
+
+    /// Nothing listens at the address of an OSD that the map shows up, or that OSD takes nothing, in the life that
+    /// began in the epoch `up_from`. Either way, what waits for its answers does not go on before a map shows it down;
+    /// but an OSD that takes nothing of ours may serve others.
+    ///
+    /// The control shard may know of the OSD's next life, which is not to be taken for dead.
+    pub(crate) fn on_unreachable_osd(
+        &mut self,
+        (osd, up_from): (OsdId, Epoch),
+        may_live: bool,
+        ctx: &mut Ctx<'_>,
+    ) {
+        if !self.config.shard.is_control() {
+            return ctx.send_shard(CONTROL, ShardMessage::OsdUnreachable(osd, up_from, may_live));
+        }
+        if self.heartbeat.on_unreachable(ctx.now, osd, up_from) {
             self.report_failure(osd, up_from, FailureKind::Unreachable { may_live }, ctx);
         }
     }

@@ -21,12 +21,11 @@ use crate::{
     failsafe::Failsafe,
     heartbeat::Heartbeat,
     map_store::MapStore,
-    on_map::{MapSource, WholeMap},
+    on_map::{MapSource, MapsAsked, WholeMap},
     pgs::{MAP_TOKEN, Pgs},
     rbd_perf::ImagePerf,
     refused::Refused,
     session::Session,
-    shard::CONTROL,
     slow_ops::SlowOps,
     stats_report::StatsReport,
     tell::{BOOT_HANDLE, Bench, InjectedFull, LatestMaps, Perf, is_bench_token},
@@ -88,6 +87,7 @@ pub struct Osd {
     pub(crate) map: OsdMap,
     /// There while the next map cannot be had from its incremental.
     pub(crate) whole_map: Option<WholeMap>,
+    pub(crate) maps_asked: MapsAsked,
     pub(crate) public_addrs: EntityAddrVec,
     pub(crate) cluster_addrs: EntityAddrVec,
     pub(crate) boot: Boot,
@@ -210,6 +210,7 @@ impl Osd {
             latest_maps: LatestMaps::default(),
             bench: None,
             whole_map: None,
+            maps_asked: MapsAsked::default(),
             injected_full: None,
         };
         osd.follow_options();
@@ -226,7 +227,7 @@ impl Osd {
     }
 
     /// Handles one event. `wall` is the wall clock; transactions are submitted to `store`, whose
-    /// completions come back as [`Event::Store`].
+    /// completions come back as [`Event::Store`]. What is in `effects` has not been carried out.
     pub fn handle(
         &mut self,
         now: Instant,
@@ -247,7 +248,7 @@ impl Osd {
             Event::ConnClosed(conn) => self.on_conn_closed(conn, ctx),
             Event::Received(conn, tid, message) => self.on_received(conn, tid, message, ctx),
             Event::FromOsd(osd, message) => self.on_answer_of_osd(osd, message, ctx),
-            Event::OsdRefused(osd) => self.on_unreachable_osd(osd, false, ctx),
+            Event::OsdRefused(osd) => self.on_refused_osd(osd, ctx),
             Event::OsdStuck(osd) => self.on_stuck_osd(osd, ctx),
             Event::Store(completion) => self.on_store(completion, ctx),
             Event::ShardMessage(from, message) => self.on_shard_message(from, message, ctx),
@@ -315,7 +316,7 @@ impl Osd {
         }
         self.admission.held_back.follow(None, &self.map);
         if !self.config.shard.is_control() {
-            ctx.send_shard(CONTROL, ShardMessage::WantMaps(self.map.epoch));
+            self.want_maps(ctx);
         }
         ctx.effects.push(Effect::SetTimer(TICK, ctx.now));
     }
@@ -348,7 +349,8 @@ impl Osd {
     }
 
     /// Asks the monitor for every map from the next one on.
-    pub(crate) fn subscribe(&self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn subscribe(&mut self, ctx: &mut Ctx<'_>) {
+        self.maps_asked.note(self.map.epoch, ctx.now);
         let start = if self.map.epoch.0 == 0 { 0 } else { u64::from(self.map.epoch.0) + 1 };
         let message = MMonSubscribe {
             what: [("osdmap".to_owned(), SubscribeItem { start, flags: 0 })].into(),

@@ -1,6 +1,7 @@
 //! The OSD's PGs: making, loading, walking through maps, handing events in and carrying effects out.
 
 mod early;
+mod make;
 mod walk;
 
 use std::{
@@ -8,8 +9,8 @@ use std::{
     sync::Arc,
 };
 
-use messages::{MOSDAlive, MOSDOp, MOSDPGCreate, MPgNotify, MPgPush, Message, PgCreation, pg_peer_target};
-use pg::{Client, CommitTimes, Ctx as PgCtx, Event, IntervalStart, OpCounts, OpHistograms, Permit, Pg};
+use messages::{MOSDAlive, MOSDOp, MPgNotify, MPgPush, Message, PgCreation, pg_peer_target};
+use pg::{Client, CommitTimes, Ctx as PgCtx, Event, OpCounts, OpHistograms, Permit, Pg};
 use rand::RngCore;
 use store::Completion;
 use types::{
@@ -251,9 +252,9 @@ impl Osd {
 
     fn pg_effect(&mut self, pgid: PgId, effect: pg::Effect, ctx: &mut Ctx<'_>) {
         match effect {
-            // While the OSD stops, answers to requests that other OSDs passed on are dropped, like those to clients
-            // below.
-            pg::Effect::SendOsd(_, Message::MPgProxyReply(_))
+            // While the OSD stops, answers to requests of other OSDs' clients are dropped, like those to its own
+            // clients below: requests that were passed on, and what is read of an object to be copied.
+            pg::Effect::SendOsd(_, Message::MPgProxyReply(_) | Message::MPgCopyData(_))
                 if matches!(self.boot, Boot::Stopping { .. }) => {}
             // One PG here may ask another.
             pg::Effect::SendOsd(osd, message) if osd == self.config.whoami => {
@@ -309,46 +310,6 @@ impl Osd {
             let alive = MOSDAlive { osd: self.config.whoami, want: self.up_thru_wanted };
             ctx.effects.push(Effect::SendMon(alive.into()));
         }
-    }
-
-    /// Where the present interval of a PG that is new here began: every copy keeps the intervals that may
-    /// have taken writes, and only an interval's beginning tells.
-    fn interval_start(&self, pgid: PgId, created: Epoch, ctx: &Ctx<'_>) -> IntervalStart {
-        let oldest = created.max(self.maps.oldest);
-        let older = (oldest.0..self.map.epoch.0).rev().map(Epoch);
-        let history =
-            older.map_while(|epoch| Osd::decode_full(self.maps.full(&*ctx.store, epoch).ok().flatten()?));
-        IntervalStart::find(&self.map, history, pgid, self.config.whoami)
-    }
-
-    /// Makes a PG that is not here, given what was known of its past in the epoch `told_at`. If another interval has
-    /// begun since, nothing is made: a PG that does not know all of its past could serve without what was written
-    /// then. A copy tells again when it comes to the new interval, its primary activates again, and the monitor repeats
-    /// what it has made.
-    fn make_pg(&mut self, creation: PgCreation, told_at: Epoch, ctx: &mut Ctx<'_>) {
-        let PgCreation { pgid, created, mut intervals } = creation;
-        let start = self.interval_start(pgid, created, ctx);
-        if told_at < start.since {
-            tracing::debug!(pg = %pgid, told_at = told_at.0, since = start.since.0, "told of an earlier interval");
-            return;
-        }
-        // Later ones are closed as the PG walks through their maps.
-        intervals.retain(|interval| interval.last < start.since);
-        let id = self.pgs.new_id(pgid);
-        self.pgs.pgs.insert(pgid, Pg::absent(id, pgid, self.config.whoami));
-        self.with_pg(pgid, ctx, |pg, pg_ctx| pg.begin(created, start, intervals, pg_ctx));
-        self.deliver_early(ctx);
-    }
-
-    /// The monitor knows of no OSD that has these PGs.
-    pub(crate) fn on_pg_create(&mut self, create: MOSDPGCreate, ctx: &mut Ctx<'_>) {
-        for creation in create.pgs {
-            let is_primary = self.map.pg_to_up_acting(creation.pgid).acting_primary == self.config.whoami;
-            if !self.pgs.pgs.contains_key(&creation.pgid) && is_primary {
-                self.make_pg(creation, create.epoch, ctx);
-            }
-        }
-        self.stats_report.at_once(ctx.now);
     }
 
     /// A client's op, permitted, for a PG of the newest map.

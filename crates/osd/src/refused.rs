@@ -31,8 +31,9 @@ impl Osd {
     pub(crate) fn report_refused(&mut self, ctx: &mut Ctx<'_>) {
         let map = &self.map;
         self.refused.0.retain(|osd, life| map.up_from(*osd) == *life);
-        for osd in self.refused.0.keys().copied().filter(|osd| map.is_up(*osd)).collect::<Vec<_>>() {
-            self.on_unreachable_osd(osd, true, ctx);
+        let refused = self.refused.0.iter().map(|(osd, life)| (*osd, *life));
+        for life in refused.filter(|(osd, _)| map.is_up(*osd)).collect::<Vec<_>>() {
+            self.on_unreachable_osd(life, true, ctx);
         }
     }
 }

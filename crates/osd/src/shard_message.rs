@@ -52,8 +52,8 @@ pub enum ShardMessage {
     FromPeer(ConnId, OsdId, Message),
     /// To the control shard: an OSD answers on a connection of the sender.
     FromOsd(OsdId, Message),
-    /// To the control shard: that OSD cannot be reached; true if it may live.
-    OsdUnreachable(OsdId, bool),
+    /// To the control shard: that OSD cannot be reached in the life that began in this epoch; true if it may live.
+    OsdUnreachable(OsdId, Epoch, bool),
     /// To the control shard: what clients did with images.
     Images(BTreeMap<ImageKey, ImageCounts>),
     /// To the control shard: the report asked for by that number has been sent.
@@ -137,7 +137,10 @@ impl Osd {
             Message::MOSDBackoff(backoff) => shard.owner(backoff.pgid.pg, map),
             Message::MCommand(command) => tell::pg_of(command).map_or(CONTROL, |pgid| shard.owner(pgid, map)),
             Message::MPing(_) => shard.index,
-            message => pg_peer_target(message).map_or(CONTROL, |(pgid, _)| shard.owner(pgid, map)),
+            // What OSDs say waits here, too. The shard that seems to be the PG's may have the map already, and would
+            // make the PG, though it belongs to another one.
+            message => pg_peer_target(message)
+                .map_or(CONTROL, |(pgid, _)| shard.known_owner(pgid, map).unwrap_or(shard.index)),
         }
     }
 
@@ -228,7 +231,9 @@ impl Osd {
             ShardMessage::WantActing(pgid, osds) => self.want_acting(pgid, osds, ctx),
             ShardMessage::FromPeer(conn, osd, message) => self.on_osd_message((conn, osd), 0, message, ctx),
             ShardMessage::FromOsd(osd, message) => self.on_answer_of_osd(osd, message, ctx),
-            ShardMessage::OsdUnreachable(osd, may_live) => self.on_unreachable_osd(osd, may_live, ctx),
+            ShardMessage::OsdUnreachable(osd, up_from, may_live) => {
+                self.on_unreachable_osd((osd, up_from), may_live, ctx);
+            }
             ShardMessage::Images(images) => self.send_image_stats(images, ctx),
             ShardMessage::CountImages(seconds) => self.count_images(seconds, ctx),
             ShardMessage::Gathered(number, part) => self.on_gathered(number, part, ctx),
@@ -295,23 +300,35 @@ impl Osd {
 
 #[cfg(test)]
 mod tests {
-    use messages::MOSDOp;
-    use types::{PgId, PgPool, PoolId, PoolType};
+    use messages::{MOSDOp, MPgNotify};
+    use types::{PgId, PgInfo, PgPool, PoolId, PoolType};
 
     use super::*;
     use crate::Shard;
 
     #[test]
     fn ops_wait_in_the_shard_that_they_came_to_until_their_pool_is_known() {
-        let mut osd = Osd::alone();
-        osd.config.shard = Shard { index: 1, count: 4 };
         let pgid = PgId::new(PoolId(3), 6);
-        let op = Message::MOSDOp(Box::new(MOSDOp { pgid, ..MOSDOp::default() }));
-        assert_eq!(osd.place_of(&op), 1);
+        wait_here_until_their_pool_is_known(&MOSDOp { pgid, ..MOSDOp::default() }.into(), pgid);
+    }
+
+    #[test]
+    fn what_osds_say_waits_in_the_shard_that_it_came_to_until_its_pool_is_known() {
+        let (pgid, epoch, info) = (PgId::new(PoolId(3), 6), Epoch(9), PgInfo::default());
+        let notify = MPgNotify { pgid, epoch, info, intervals: Vec::new(), leases: Vec::new() };
+        wait_here_until_their_pool_is_known(&notify.into(), pgid);
+    }
+
+    /// The message is for the PG, which came of the first one of its pool.
+    fn wait_here_until_their_pool_is_known(message: &Message, pgid: PgId) {
+        let mut osd = Osd::alone();
+        osd.config.shard = Shard { index: 2, count: 4 };
+        // If the pool had begun with it, it would be elsewhere.
+        assert_eq!((osd.place_of(message), osd.config.shard.owner(pgid, &osd.map)), (2, 1));
         let mut pool = PgPool::new(PoolType::REPLICATED, 3, 2, 0, 2);
         pool.set_pg_num(8);
-        osd.map.pools.insert(PoolId(3), pool);
-        // It came of PG 0.
-        assert_eq!((osd.place_of(&op), osd.config.shard.owner(PgId::new(PoolId(3), 0), &osd.map)), (3, 3));
+        osd.map.pools.insert(pgid.pool, pool);
+        let first = PgId::new(pgid.pool, 0);
+        assert_eq!((osd.place_of(message), osd.config.shard.owner(first, &osd.map)), (3, 3));
     }
 }

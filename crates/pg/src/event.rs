@@ -119,6 +119,28 @@ pub enum Effect {
     Removed,
 }
 
+impl Effect {
+    /// True for what the PG tells or asks of other OSDs or of the monitor.
+    pub fn is_for_others(&self) -> bool {
+        match self {
+            Effect::SendOsd(..)
+            | Effect::SendOsds(..)
+            | Effect::SendEncoded(..)
+            | Effect::WantUpThru(_)
+            | Effect::WantActing(_) => true,
+            Effect::Reply { .. }
+            | Effect::Tell(..)
+            | Effect::WakeAt(_)
+            | Effect::Dropped { .. }
+            | Effect::Grew(_)
+            | Effect::ClusterLog(..)
+            | Effect::Refused(..)
+            | Effect::StatsChanged
+            | Effect::Removed => false,
+        }
+    }
+}
+
 /// What a PG may use during a call.
 pub struct Ctx<'a> {
     /// Monotonic clock.

@@ -104,9 +104,10 @@ impl<T: Send> Sender<T> {
         }
     }
 
-    /// True while values wait for room: the caller should make fewer. This reactor is woken when there is room.
+    /// True while values wait for room: the caller should make fewer. This reactor is woken when there is room. There
+    /// is never going to be any once the receiver is gone, so that nothing waits for it then; no wake-up tells of that.
     pub fn is_behind(&self) -> bool {
-        !self.behind.is_empty()
+        !self.behind.is_empty() && Arc::strong_count(&self.ring) > 1
     }
 
     fn push(&mut self, value: T) -> Result<(), T> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use auth::OsdCaps;
 use codec::{Encode, Features};
 use messages::{MOSDOp, MPgClean, OpCode, OsdOp};
-use store::MemStore;
+use store::{MemStore, ObjectStore};
 use types::{
     CrushBlob, EntityAddr, EntityName, Errno, GlobalId, Incremental, Instant, PgId, PgPool, PoolId, PoolType,
     UTime, Uuid,
@@ -101,22 +101,59 @@ fn nothing_that_an_osd_sends_ahead_of_its_map_is_lost() {
 /// one.
 #[test]
 fn what_waited_at_the_wrong_shard_is_passed_on_though_its_connection_is_gone() {
+    for seeds in [[1, 2], [2, 1]] {
+        let mut it = Connected::osd();
+        it.osd.config.shard = Shard { index: 0, count: 2 };
+        let (pool, epoch) = (PoolId(1), it.osd.map.epoch.next());
+        for seed in seeds {
+            let message = MPgClean { pgid: PgId::new(pool, seed), epoch, remove: false };
+            it.tell(Event::Received(CONN, 1, message.into()));
+        }
+        it.tell(Event::ConnClosed(CONN));
+        assert_eq!(it.waiting(), (2, 0));
+        let mut split = PgPool::new(PoolType::REPLICATED, 3, 2, 0, 1);
+        split.set_pg_num(4);
+        it.osd.map.pools.insert(pool, split);
+        let effects = it.retry();
+        let passed = effects.iter().filter_map(|effect| match effect {
+            Effect::ShardMessage(1, ShardMessage::FromPeer(CONN, OsdId(1), Message::MPgClean(passed))) => {
+                Some(passed.pgid.seed)
+            }
+            _ => None,
+        });
+        assert_eq!((passed.collect::<Vec<_>>(), effects.len()), (seeds.to_vec(), 2), "{effects:?}");
+    }
+}
+
+#[test]
+fn maps_are_asked_for_once_however_many_messages_are_ahead_of_them() {
     let mut it = Connected::osd();
-    it.osd.config.shard = Shard { index: 0, count: 2 };
-    let (pool, epoch) = (PoolId(1), it.osd.map.epoch.next());
-    let message = MPgClean { pgid: PgId::new(pool, 1), epoch, remove: false };
-    it.tell(Event::Received(CONN, 1, message.into()));
-    it.tell(Event::ConnClosed(CONN));
-    assert_eq!(it.waiting(), (1, 0));
-    let mut split = PgPool::new(PoolType::REPLICATED, 3, 2, 0, 1);
-    split.set_pg_num(2);
-    it.osd.map.pools.insert(pool, split);
-    let effects = it.retry();
-    let passed = matches!(
-        &effects[..],
-        [Effect::ShardMessage(1, ShardMessage::FromPeer(CONN, OsdId(1), Message::MPgClean(passed)))] if passed.pgid.seed == 1
-    );
-    assert!(passed, "{effects:?}");
+    it.tell(Event::MonOpened);
+    let asks = |it: &mut Connected, event| {
+        let is_asked = |effect: &&Effect| match effect {
+            Effect::SendMon(Message::MMonSubscribe(sub)) => sub.what.contains_key("osdmap"),
+            Effect::ShardMessage(CONTROL, ShardMessage::WantMaps(_)) => true,
+            _ => false,
+        };
+        it.tell(event).iter().filter(is_asked).count()
+    };
+    for shard in [Shard::ONLY, Shard { index: 1, count: 2 }] {
+        it.osd.config.shard = shard;
+        let mut asks_after = |ms, epochs| {
+            it.now = it.now + Duration::from_millis(ms);
+            it.osd.map.epoch.0 += epochs;
+            let epoch = it.osd.map.epoch.next();
+            asks(&mut it, Event::Received(CONN, 1, clean(epoch)))
+        };
+        let asked = [(0, 1), (0, 0), (999, 0), (1, 0), (0, 1), (0, 0)];
+        assert_eq!(asked.map(|(ms, epochs)| asks_after(ms, epochs)), [1, 0, 0, 1, 1, 0], "{shard:?}");
+    }
+    // What other shards want is the same.
+    it.osd.config.shard = Shard { index: 0, count: 4 };
+    it.osd.map.epoch = it.osd.map.epoch.next();
+    let have = it.osd.map.epoch;
+    let wants = |from| asks(&mut it, Event::ShardMessage(from, ShardMessage::WantMaps(have)));
+    assert_eq!([1, 2, 3].map(wants), [1, 0, 0]);
 }
 
 /// The control shard walks into a map before it hands the map on.
@@ -235,6 +272,38 @@ fn who_may_do_nothing_waits_for_no_map() {
     assert_eq!(it.waiting(), (0, 0));
 }
 
+/// The kernel's client drops a message of more than 16 MiB.
+#[test]
+fn a_message_ends_before_its_maps_are_too_large_and_has_one_at_least() {
+    let epochs = |maps: &BTreeMap<Epoch, Bytes>| maps.keys().map(|epoch| epoch.0).collect::<Vec<_>>();
+    for (mut it, shared) in [
+        // A client can jump to the newest map.
+        (Connected::client(), (vec![5], vec![])),
+        // An OSD asks the monitor for the rest.
+        (Connected::osd(), (vec![], vec![2, 3])),
+    ] {
+        for (epoch, mib) in (1..).map(Epoch).zip([0, 4, 4, 4, 24]) {
+            let mut txn = MapStore::transaction(&it.store);
+            let incremental = (mib > 0).then(|| Bytes::from(vec![0; mib << 20]));
+            it.osd.maps.push(&mut txn, epoch, Bytes::from_static(b"full"), incremental);
+            it.store.submit(crate::pgs::MAP_TOKEN, txn);
+        }
+        it.osd.map.epoch = Epoch(5);
+        let mut effects = Vec::new();
+        let (now, wall, store) = (it.now, UTime::default(), &mut it.store);
+        let mut ctx = Ctx { now, wall, store, effects: &mut effects };
+        let since: Vec<_> =
+            (1..5).map(|have| epochs(&it.osd.maps_since(Epoch(have), &ctx).incrementals)).collect();
+        assert_eq!(since, [vec![2, 3], vec![3, 4], vec![4], vec![5]]);
+        it.osd.share_maps(CONN, Epoch(1), &mut ctx);
+        let [Effect::Send(CONN, 0, Message::MOSDMap(maps))] = &effects[..] else { panic!("{effects:?}") };
+        assert_eq!(
+            (epochs(&maps.fulls), epochs(&maps.incrementals), maps.newest),
+            (shared.0, shared.1, Epoch(5))
+        );
+    }
+}
+
 /// What an OSD wants of the monitor.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
@@ -333,6 +402,20 @@ fn a_full_map_that_is_not_of_its_epoch_or_cluster_is_asked_for_once_more() {
         it.map.epoch = Epoch(7);
         assert_eq!(it.hear(MOSDMap { oldest: Epoch(6), ..MOSDMap::default() }), [Asked::From(3)]);
     }
+}
+
+#[test]
+fn what_came_too_early_is_asked_for_again_at_once() {
+    let mut it = Following::new();
+    let wish = || Event::ShardMessage(1, ShardMessage::WantMaps(Epoch(1)));
+    assert_eq!((it.handle(wish()), it.handle(wish())), (vec![Asked::From(2)], vec![]));
+    it.map.epoch = Epoch(5);
+    let others = OsdMap { fsid: Uuid([8; 16]), ..it.map.clone() };
+    let fulls = [(Epoch(5), others.to_bytes_and_crc().0)].into();
+    let maps = MOSDMap { fulls, oldest: Epoch(4), ..MOSDMap::default() };
+    assert_eq!(it.hear(maps), [Asked::Whole(Epoch(5))]);
+    it.map.epoch = Epoch(7);
+    assert_eq!(it.hear(MOSDMap { oldest: Epoch(6), ..MOSDMap::default() }), [Asked::From(2)]);
 }
 
 #[test]

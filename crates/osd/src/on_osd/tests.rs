@@ -275,6 +275,31 @@ fn who_takes_nothing_is_reported_at_once_and_not_as_dead() {
 }
 
 #[test]
+fn what_is_refused_in_an_earlier_life_is_not_reported_of_the_present_one() {
+    let reports = |effects: &[Effect]| {
+        let is_report = |effect: &&Effect| matches!(effect, Effect::SendMon(Message::MOSDFailure(_)));
+        effects.iter().filter(is_report).count()
+    };
+    let mut b = Running::new(B, A, 2);
+    let mut effects = Vec::new();
+    // Before the network has heard of the map.
+    for event in [Event::FromMon(maps().into()), Event::OsdRefused(A), Event::OsdStuck(A)] {
+        b.osd.handle(b.now, UTime::default(), event, &mut b.store, &mut effects);
+    }
+    assert_eq!((b.osd.map.up_from(A), reports(&effects)), (Epoch(4), 0));
+    // Before another shard has.
+    let mut told = |up_from| {
+        let told = ShardMessage::OsdUnreachable(A, Epoch(up_from), false);
+        reports(&b.handle(Event::ShardMessage(1, told)))
+    };
+    assert_eq!([2, 4].map(&mut told), [0, 1]);
+    b.osd.config.shard = crate::Shard { index: 1, count: 2 };
+    let effects = b.handle(Event::OsdRefused(A));
+    let told = ShardMessage::OsdUnreachable(A, Epoch(4), false);
+    assert_eq!(format!("{effects:?}"), format!("{:?}", [Effect::ShardMessage(CONTROL, told)]));
+}
+
+#[test]
 fn no_message_waits_for_a_map_that_never_comes() {
     let mut a = Running::new(A, B, 2);
     let mut reports = |epoch| {

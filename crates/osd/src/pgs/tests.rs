@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use codec::Decode;
-use messages::{MOSDMap, MPgClean, MPgProxyOp, MPgPull, MPgQuery, ObjectLocator};
+use messages::{MOSDMap, MOSDPGCreate, MPgClean, MPgCopyData, MPgProxyOp, MPgPull, MPgQuery, ObjectLocator};
 use store::{MemStore, ObjectStore};
 use types::{
     EntityAddr, EntityAddrVec, EntityNum, HObject, Incremental, Mutation, PgInterval, PgPool, PoolId, SnapId,
@@ -10,7 +10,7 @@ use types::{
 };
 
 use super::*;
-use crate::{Event as OsdEvent, Fault};
+use crate::{Event as OsdEvent, Fault, Shard};
 
 #[test]
 fn who_asks_for_what_was_removed_is_told_that_it_is_not_here() {
@@ -163,6 +163,45 @@ fn a_pg_that_a_copy_tells_of_knows_its_past_from_the_first_moment() {
 }
 
 #[test]
+fn a_pg_is_made_in_its_own_shard_only() {
+    let (mut osd, pgid, other) = without_its_pg();
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let own = Shard { index: 0, count: 2 }.owner(pgid, &osd.map);
+    for (index, count) in [(1 - own, 0), (own, 1)] {
+        osd.config.shard = Shard { index, count: 2 };
+        let notify = told(&osd, pgid, other, osd.map.epoch);
+        osd.pg_peer_message(other, notify.into(), &mut ctx);
+        assert_eq!((osd.pgs.len(), osd.pgs.ids.len()), (count, count));
+    }
+}
+
+#[test]
+fn who_stops_sends_no_content_that_other_osds_copy_for_their_clients() {
+    let (mut osd, pgid, other) = without_its_pg();
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    for (boot, sent) in [(Boot::Active, 1), (Boot::Stopping { deadline: Instant(9) }, 0)] {
+        osd.boot = boot;
+        let data = MPgCopyData {
+            pgid,
+            epoch: osd.map.epoch,
+            id: 1,
+            result: 0,
+            user_version: 0,
+            truncate_seq: 0,
+            truncate_size: 0,
+            txn: Transaction::new(CollId::pg(pgid)),
+            elsewhere: None,
+            missing: Default::default(),
+            mtime: None,
+        };
+        osd.pg_effect(pgid, pg::Effect::SendOsd(other, data.into()), &mut ctx);
+        assert_eq!(ctx.effects.drain(..).count(), sent);
+    }
+}
+
+#[test]
 fn nothing_more_is_heard_of_an_osd_that_says_what_cannot_be_so_until_its_life_is_over() {
     let (mut osd, pgid, other) = without_its_pg();
     let (mut store, mut effects) = (MemStore::new(), Vec::new());
@@ -293,4 +332,42 @@ fn an_event_for_a_pg_that_is_gone_costs_no_memory() {
     osd.pgs.effects.reserve(100);
     osd.pg_event(PgId::new(PoolId(2), 5), Event::Tick, &mut ctx);
     assert!(osd.pgs.effects.capacity() >= 100);
+}
+
+/// The store ends a split that it has begun, whatever became of the interval that begins with it.
+#[test]
+fn a_crash_in_the_midst_of_a_split_costs_no_copy() {
+    let (mut osd, pgid, other) = without_its_pg();
+    let (mut store, mut effects) = (MemStore::new(), Vec::new());
+    let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let before = osd.map.clone();
+    osd.map.pools.get_mut(&pgid.pool).unwrap().size = 2;
+    osd.map.pg_temp.insert(pgid, vec![other, osd.config.whoami]);
+    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, before.epoch, &mut ctx);
+    let old = osd.map.clone();
+    osd.map.epoch = before.epoch.next();
+    let pool = osd.map.pools.get_mut(&pgid.pool).unwrap();
+    let pg_num = pool.pg_num;
+    pool.set_pg_num(2 * pg_num);
+    let children = osd.split_pg(pgid, &mut ctx);
+    assert!(!children.is_empty());
+
+    let (mut again, _, _) = without_its_pg();
+    let mut txn = crate::MapStore::transaction(ctx.store);
+    for map in [&old, &osd.map] {
+        again.maps.push(&mut txn, map.epoch, map.to_bytes_and_crc().0, None);
+    }
+    ctx.store.submit(Token(0), txn);
+    ctx.effects.clear();
+    again.load_pgs(&mut ctx).unwrap();
+    for copy in children.into_iter().chain([pgid]) {
+        assert_eq!(again.pgs.get(copy).map(Pg::epoch), Some(osd.map.epoch), "{copy}");
+    }
+    // What is told then is what can be so.
+    let sent = effects.iter().filter_map(|effect| match effect {
+        Effect::SendOsd { message, .. } => Some(Message::decode((**message).clone()).unwrap()),
+        _ => None,
+    });
+    let told: Vec<_> = sent.map(|message| pg::check_message(&message)).collect();
+    assert!(!told.is_empty() && told.iter().all(Result::is_ok), "{told:?}");
 }

@@ -40,11 +40,21 @@ impl Osd {
             let (ready, later): (Vec<Pg>, Vec<Pg>) = loaded.into_iter().partition(|pg| pg.epoch() <= epoch);
             loaded = later;
             for pg in ready {
-                let pgid = pg.pgid();
+                let (pgid, is_last_kept) = (pg.pgid(), pg.epoch() == epoch);
+                let is_cut_too_fine = pg.is_cut_too_fine(&self.map);
                 self.pgs.pgs.insert(pgid, pg);
+                if is_cut_too_fine && is_last_kept {
+                    // The split that comes with the next map was done when the OSD ended, but the interval that it
+                    // begins was not noted. Others have not heard of the split in this map, and need not.
+                    self.with_pg(pgid, ctx, |pg, pg_ctx| {
+                        pg.resume(pg_ctx);
+                        pg_ctx.effects.retain(|effect| !effect.is_for_others());
+                    });
+                    continue;
+                }
                 // The PG's last map may be older than all that are kept, and its pool may have had more PGs in it, or
                 // fewer.
-                if self.pgs.get(pgid).is_some_and(|pg| pg.is_cut_too_fine(&self.map)) {
+                if is_cut_too_fine {
                     self.with_pg(pgid, ctx, |pg, pg_ctx| pg.discard(pg_ctx));
                     continue;
                 }
@@ -65,7 +75,7 @@ impl Osd {
     }
 
     /// Splits a PG whose pool has more PGs in the newest map than the PG knew, and returns its children.
-    fn split_pg(&mut self, pgid: PgId, ctx: &mut Ctx<'_>) -> Vec<PgId> {
+    pub(super) fn split_pg(&mut self, pgid: PgId, ctx: &mut Ctx<'_>) -> Vec<PgId> {
         let children = self.pgs.get(pgid).map_or_else(Vec::new, |pg| pg.children(&self.map));
         if children.is_empty() {
             return children;

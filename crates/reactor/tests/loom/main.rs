@@ -148,3 +148,14 @@ fn what_finds_no_room_keeps_its_place() {
         assert!(!sender.is_behind());
     });
 }
+
+#[test]
+fn nothing_waits_for_a_receiver_that_is_gone() {
+    model(|| {
+        let (mut sender, receiver) = channel(4, Waker::new(), Waker::new());
+        (0..5).for_each(|n| sender.send(n));
+        assert!(sender.is_behind());
+        drop(receiver);
+        assert!(!sender.is_behind());
+    });
+}
