@@ -5,6 +5,7 @@
 //! is compared with a list of all objects instead.
 
 use std::{
+    cmp::Ordering,
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     hash::{BuildHasherDefault, Hasher},
 };
@@ -144,6 +145,17 @@ impl PgLog {
     /// True when the log has exactly this change.
     pub(crate) fn contains(&self, version: EVersion) -> bool {
         self.position(version).is_some()
+    }
+
+    /// False where the changes after `tail` cannot be those of a copy that has had `version`, too, which need not be
+    /// logged any more: behind a change, numbers are higher, and epochs not lower.
+    fn may_have_had(&self, version: EVersion, tail: EVersion) -> bool {
+        let mut logged = self.entries.iter().rev().map(|entry| entry.version).take_while(|at| *at > tail);
+        logged.all(|at| match at.version.cmp(&version.version) {
+            Ordering::Less => at.epoch <= version.epoch,
+            Ordering::Equal => at.epoch == version.epoch,
+            Ordering::Greater => at.epoch >= version.epoch,
+        })
     }
 
     /// True when the log has exactly this change, and it is one of this object.
@@ -286,7 +298,8 @@ impl Merge {
 /// Takes over `theirs`, the end of the authoritative log: what `reach` says, from its `log_tail` (exclusive) to its
 /// `last_update`. `ours` is where our log is. None if theirs does not reach back to what we have, or if our log begins
 /// with a change that is not known to be part of theirs: changes before it might have to be undone, too, and the logs
-/// cannot tell which.
+/// cannot tell which. Nor if theirs begins with a change that cannot be part of ours: that may be lacking here, and
+/// others before it.
 pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], reach: &PgInfo) -> Option<Merge> {
     let tail = reach.log_tail;
     if ours.last_update < tail || reach.last_update < ours.log_tail {
@@ -303,6 +316,11 @@ pub(crate) fn merge(log: &mut PgLog, ours: &PgInfo, theirs: &[LogEntry], reach: 
     // logged: it may be one of an object that went to another PG by a split.
     let begin = ours.log_tail;
     if begin > tail && begin > logged && begin != reach.last_update && !knows(&begin) {
+        return None;
+    }
+    // A tail is no change that only some members had, unless an operator gave up those that had it, and others went on.
+    // It need not be logged here: its object may have gone by a split, too.
+    if tail > begin && !log.may_have_had(tail, begin) {
         return None;
     }
     let common = tail.max(begin).max(logged);
@@ -571,6 +589,28 @@ mod tests {
         assert_eq!(merged(&ours, &known[..1]).map(|merged| merged.divergent.len()), Some(2));
         let tail = PgInfo { log_tail: EVersion::new(Epoch(1), 5), ..ours.clone() };
         assert_eq!(merged(&tail, &theirs).map(|merged| merged.divergent.len()), Some(2));
+    }
+
+    /// Members that were given up had made a change, and others went on without it.
+    #[test]
+    fn a_log_that_begins_with_what_we_cannot_have_had_is_no_help() {
+        let ours = PgInfo { last_update: EVersion::new(Epoch(3), 5), ..info(0, 0) };
+        let theirs = [entry(4, 7, "c", 0, false)];
+        for (logged, is_help) in [
+            (vec![(1, 1), (2, 2), (3, 5)], true),
+            // Its object went to another PG by a split.
+            (vec![(1, 1), (3, 5)], true),
+            (vec![(1, 1), (3, 2), (3, 5)], false),
+            (vec![(1, 1), (1, 2), (3, 5)], false),
+            (vec![(3, 1), (3, 5)], false),
+            (vec![(1, 3), (3, 5)], false),
+        ] {
+            let entries = logged.iter().map(|(epoch, at)| entry(*epoch, *at, "a", 0, false));
+            let mut log = PgLog::from_entries(entries.collect());
+            let reach = reach(&theirs, EVersion::new(Epoch(2), 2));
+            let merged = merge(&mut log, &ours, &theirs, &reach);
+            assert_eq!(merged.map(|merged| merged.divergent.len()), is_help.then_some(1), "{logged:?}");
+        }
     }
 
     #[test]

@@ -94,7 +94,9 @@ impl Pg {
         let may_pass = waiting.is_reference();
         let ops = self.ops.objects.entry(head.clone()).or_default();
         ops.queue.push_back(waiting);
-        if ops.queue.len() == 1 || may_pass {
+        let is_first = ops.queue.len() == 1;
+        // An unfound object's op is held by its client, even behind those of clients that cannot hold theirs.
+        if is_first || may_pass || self.is_unfound(&head) {
             self.run_object(&head, ctx);
         }
     }

@@ -307,16 +307,13 @@ impl Pg {
         match best.map(|(osd, info)| (*osd, rank(info))) {
             Some((from, theirs)) if theirs > rank(&self.info) => {
                 self.enter(Phase::GetLog { from }, ctx);
-                self.ask_log(from, self.oldest_needed(), ctx);
+                // Not what another member has: the source answers with what comes after a change that it knows, and
+                // this copy may not. What others lack they are told from the log that this copy has then, which
+                // reaches no further back for having been merged.
+                self.ask_log(from, self.info.last_update, ctx);
             }
             _ => self.after_log(ctx),
         }
-    }
-
-    /// The oldest point from which a member has to catch up.
-    fn oldest_needed(&self) -> EVersion {
-        let members = self.others().filter_map(|o| self.peer_info.get(&o)).map(|i| i.last_update);
-        members.chain([self.info.last_update]).min().unwrap_or_default()
     }
 
     /// True where the log tells everything that a copy at version `since` lacks. The newest change need not be in the
@@ -396,12 +393,16 @@ impl Pg {
         self.history.note_event();
         let has_learned = self.learn_intervals(message.intervals.clone(), message.info.last_epoch_clean);
         self.peer_missing.insert(from, message.missing.clone());
-        // The PG cannot go on from a log that does not reach this copy: it stays where it is.
-        if let Ok(()) = self.take_over(&message, Pending::Nothing, ctx) {
-            match has_learned {
-                true => self.get_info(ctx),
-                false => self.after_log(ctx),
+        match self.take_over(&message, Pending::Nothing, ctx) {
+            // Another copy's log may be the best.
+            Ok(()) | Err(LogOutOfReach) if has_learned => self.get_info(ctx),
+            Ok(()) => self.after_log(ctx),
+            // Whoever has nothing is sent an object list, or a log that begins with the first change. If that was no
+            // help, the PG stays where it is: it cannot go on from a log that does not reach this copy.
+            Err(LogOutOfReach) if message.info.log_tail > EVersion::ZERO => {
+                self.ask_log(from, EVersion::ZERO, ctx);
             }
+            Err(LogOutOfReach) => {}
         }
     }
 

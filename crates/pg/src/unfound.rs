@@ -148,6 +148,8 @@ impl Pg {
             if self.unfound.objects.insert(object.clone()) {
                 ctx.effects.push(Effect::StatsChanged);
                 self.ask_for_unfound(ctx);
+                // Ops that waited for it to come would wait on, and keep the OSD from taking others.
+                self.hold_object(&object.head(), ctx);
             }
         } else if self.unfound.objects.contains(object) {
             self.unfound.remove(object);
@@ -167,7 +169,9 @@ impl Pg {
         if now != before {
             ctx.effects.push(Effect::StatsChanged);
         }
+        let held: Vec<HObject> = now.difference(&before).map(HObject::head).collect();
         self.unfound.objects = now;
+        held.iter().for_each(|head| self.hold_object(head, ctx));
         self.recovery.look_at_all_again();
     }
 

@@ -149,8 +149,8 @@ impl World {
         acting
     }
 
-    /// The OSD that was away comes back; another one is destroyed, before or after the first one knows what it lacks,
-    /// and is made anew when it was given up.
+    /// The OSD that was away comes back; another one is destroyed, before or after the first one knows what it lacks.
+    /// When that was given up, it is made anew, or turns out to be whole.
     fn destroy(&mut self, how: GivenUp, lost: usize, away: usize) -> Result<(), String> {
         let gone = self.osd_process(lost);
         if how == GivenUp::Osd {
@@ -178,7 +178,10 @@ impl World {
         if how != GivenUp::Osd {
             self.give_up_objects(how)?;
         }
-        self.give_new_device(lost);
+        // Or it has all that it had, of which the others know nothing, or that was given up.
+        if self.rng.random() {
+            self.give_new_device(lost);
+        }
         self.start(gone);
         self.command(r#"{"prefix":"osd unset","key":"noout"}"#.to_owned());
         self.until("all PGs to be clean", World::is_clean)

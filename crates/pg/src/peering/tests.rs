@@ -1,9 +1,10 @@
 //! What a replica makes of its primary's log: which of its own contents are good.
 
 use messages::{MOSDRepOp, MPgActivated, MPgBadCopy, MPgNotify, MPgPush, MPgQuery, Message};
-use types::{EVersion, Epoch, LogEntry, OsdId, PgInfo, PgInterval, PgTotals};
+use store::ObjectStore;
+use types::{EVersion, Epoch, LogEntry, OsdId, PgInfo, PgInterval, PgTotals, Token};
 
-use crate::{Event, pg::Phase, test_world::World};
+use crate::{Event, log::PgLog, pg::Phase, test_world::World};
 
 /// The primary has found that the replica's copy of an object, in the version of the same number, is bad.
 fn spoil(world: &mut World, at: u64) {
@@ -250,6 +251,67 @@ fn a_primary_whose_log_begins_with_what_nobody_knows_asks_for_a_list_and_gets_it
         let query = MPgQuery { pgid, epoch, wants_log: true, since, tail, ..MPgQuery::default() };
         world.say(world.peers[0], query.into());
         assert_eq!(lists(&mut world), [needs_list]);
+    }
+}
+
+/// An object is made in the epoch before: what is logged of that.
+fn make_earlier(world: &mut World, at: u64, version: u64) -> LogEntry {
+    let epoch = world.map.epoch;
+    world.map.epoch = Epoch(epoch.0 - 1);
+    let (entry, txn) = (world.entry(at, version, 0), world.content(at, version));
+    world.map.epoch = epoch;
+    world.store.submit(Token(0), txn);
+    entry
+}
+
+/// The others had made a change that it has not seen, and were given up when they failed. It went on alone, and failed
+/// as well; then it was given up, and they went on. Their newest change is older than its own ones.
+#[test]
+fn a_primary_that_had_gone_on_alone_undoes_all_that_others_have_done_without() {
+    for is_trimmed in [false, true] {
+        let mut world = World::active();
+        let (pgid, epoch, peers) = (world.pg.pgid, world.map.epoch, world.peers.clone());
+        let common = make_earlier(&mut world, 1, 1);
+        let alone = [world.entry(2, 2, 0), world.entry(3, 3, 0)];
+        world.pg.log = PgLog::from_entries([std::slice::from_ref(&common), &alone[..]].concat());
+        world.pg.info.last_epoch_started = Epoch(epoch.0 - 1);
+
+        let mut source = World::replica();
+        make_earlier(&mut source, 1, 1);
+        let theirs = make_earlier(&mut source, 3, 2);
+        let mut gone = types::Transaction::new(source.pg.coll);
+        gone.push(&source.object(2), types::Mutation::Remove);
+        source.store.submit(Token(0), gone);
+        let last_update = theirs.version;
+        source.pg.log = PgLog::from_entries(vec![common, theirs]);
+        source.pg.info.last_update = last_update;
+        if is_trimmed {
+            source.pg.log.trim(last_update);
+            source.pg.info.log_tail = last_update;
+        }
+
+        world.act(|pg, ctx| pg.start_interval(ctx));
+        for (peer, last_epoch_started) in peers.iter().zip([epoch, Epoch(0)]) {
+            let info = PgInfo { last_epoch_started, last_update, ..PgInfo::default() };
+            let (intervals, leases) = (Vec::new(), Vec::new());
+            world.say(*peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
+        }
+        let mut asked = Vec::new();
+        while world.pg.phase == (Phase::GetLog { from: peers[0] }) {
+            let told = world.told().into_iter().find_map(|(_, message)| match message {
+                Message::MPgQuery(query) if query.wants_log => Some(query),
+                _ => None,
+            });
+            let query = told.expect("it asks until it has the log");
+            asked.push(query.since);
+            source.say(world.pg.me, Message::MPgQuery(query));
+            source.told().into_iter().for_each(|(_, log)| world.say(peers[0], log));
+        }
+        let all = [world.version(3), EVersion::ZERO];
+        assert_eq!(asked, all[..if is_trimmed { 2 } else { 1 }], "a log may begin with what it has not seen");
+        assert_eq!((world.missing(), world.stored(2)), (vec![(world.object(3), 2)], 0));
+        assert!(world.pg.log.iter().all(|entry| entry.version <= last_update));
+        assert!(matches!(world.pg.phase, Phase::Activating { .. }), "{:?}", world.pg.phase);
     }
 }
 

@@ -2,19 +2,41 @@
 
 mod damage;
 
-use messages::{MOSDRepOpReply, MPgNotify, Message};
+use messages::{BackoffOp, MOSDRepOpReply, MPgNotify, Message, OpCode, OsdOp};
 use store::{MemStore, ObjectStore};
 use types::{Epoch, IntervalSet, Missing, PgInfo, PgInterval, PgState, Token};
 
 use super::*;
-use crate::{Event, test_world::World, watched_store::WatchedStore};
+use crate::{Event, OpThrottle, test_world::World, watched_store::WatchedStore};
+
+/// A client that knows of backoffs, or one that does not, reads an object.
+fn read(world: &mut World, budget: &OpThrottle, session: u64, knows_backoffs: bool) {
+    let mut event = world.asking(1, session, vec![OsdOp::new(OpCode::STAT)]);
+    if let Event::Op { client, permit, .. } = &mut event {
+        client.features = if knows_backoffs { Features::RADOS_BACKOFF } else { 0 };
+        (client.session, *permit) = (session, budget.take(0));
+    }
+    world.handle(event);
+}
+
+/// The sessions that were told of backoffs, or that they are over, since it was asked last.
+fn told_of_backoffs(world: &mut World, which: BackoffOp) -> Vec<u64> {
+    let is_told =
+        |effect: &mut Effect| matches!(effect, Effect::Tell(_, Message::MOSDBackoff(m)) if m.op == which);
+    let told = world.effects.extract_if(.., is_told);
+    told.filter_map(|effect| if let Effect::Tell(session, _) = effect { Some(session) } else { None })
+        .collect()
+}
 
 #[test]
 fn an_object_is_unfound_when_the_last_copy_turns_out_bad() {
     let mut world = World::of(2);
-    let object = world.object(1);
+    let (object, budget) = (world.object(1), OpThrottle::default());
     let (state, unfound) = (PgState::RECOVERY_UNFOUND, |world: &World| world.pg.unfound_count());
     world.act(|pg, ctx| pg.repair(&object, ctx));
+    read(&mut world, &budget, 1, true);
+    read(&mut world, &budget, 1, true);
+    assert_eq!((budget.ops(), told_of_backoffs(&mut world, BackoffOp::BLOCK)), (2, vec![]));
     assert!(unfound(&world) == 0 && world.pg.state().has(PgState::RECOVERING), "the others are asked");
     for peer in world.peers.clone() {
         assert_eq!(unfound(&world), 0);
@@ -22,6 +44,14 @@ fn an_object_is_unfound_when_the_last_copy_turns_out_bad() {
     }
     assert!(unfound(&world) == 1 && world.pg.state().has(state) && world.pg.is_unfound(&object));
     assert!(world.pg.is_all_probed(&world.map) && !world.pg.is_unfound(&world.object(2)));
+    // Clients hold what waits for it, and what they ask later, even behind one that cannot.
+    assert_eq!((budget.ops(), told_of_backoffs(&mut world, BackoffOp::BLOCK)), (0, vec![1]));
+    assert!(world.pg.is_object_idle(&object));
+    read(&mut world, &budget, 1, true);
+    assert_eq!((budget.ops(), told_of_backoffs(&mut world, BackoffOp::BLOCK)), (0, vec![]));
+    read(&mut world, &budget, 2, false);
+    read(&mut world, &budget, 3, true);
+    assert_eq!((budget.ops(), told_of_backoffs(&mut world, BackoffOp::BLOCK)), (1, vec![3]));
     let listed = world.pg.list_unfound(&world.map);
     assert_eq!((&listed["num_unfound"], &listed["objects"][0]["oid"]["oid"]), (&1.into(), &"o1".into()));
     // An OSD that was away comes back and has everything: the object is found, and pulled.
@@ -32,8 +62,21 @@ fn an_object_is_unfound_when_the_last_copy_turns_out_bad() {
     let (intervals, leases) = (Vec::new(), Vec::new());
     world.say(stray, MPgNotify { pgid, epoch, info, intervals, leases }.into());
     assert!(unfound(&world) == 0 && world.pg.state().has(PgState::RECOVERING));
-    world.push(stray, 1, 1);
-    assert!(!world.pg.is_missing(&object));
+    assert_eq!(told_of_backoffs(&mut world, BackoffOp::UNBLOCK), [1, 3]);
+    read(&mut world, &budget, 4, true);
+    // It goes before it has sent the object, and comes back.
+    let (version, txn) = (world.version(1), world.content(1, 1));
+    let index = usize::try_from(stray.0).unwrap();
+    let up = world.map.osd_state[index];
+    for (is_up, told) in [(false, vec![4]), (true, vec![])] {
+        world.map.epoch = world.map.epoch.next();
+        world.map.osd_state[index] = if is_up { up } else { types::OsdState::EXISTS };
+        world.handle(Event::NewMap);
+        assert_eq!(unfound(&world), usize::from(!is_up));
+        assert_eq!((budget.ops(), told_of_backoffs(&mut world, BackoffOp::BLOCK)), (1, told));
+    }
+    world.say(stray, messages::MPgPush::whole((pgid, epoch), object.clone(), version, txn).into());
+    assert!(!world.pg.is_missing(&object) && budget.ops() == 0);
 }
 
 #[test]
