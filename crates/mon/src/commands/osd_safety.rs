@@ -96,12 +96,13 @@ impl StopReport {
     fn of(map: &OsdMap, stats: &[PgStat], osds: &BTreeSet<OsdId>) -> StopReport {
         let mut out = StopReport::default();
         for stat in stats {
+            let is_touched = stat.acting.iter().any(|osd| osds.contains(osd));
             // A PG whose primary is down may lack more members than its report tells.
-            if stat.state == PgState::default() || stat.state.has(PgState::STALE) {
+            if stat.state == PgState::default() || is_touched && stat.state.has(PgState::STALE) {
                 out.unknown.push(stat.pgid.to_string());
                 continue;
             }
-            if !stat.acting.iter().any(|osd| osds.contains(osd)) {
+            if !is_touched {
                 continue;
             }
             out.touched += 1;
