@@ -67,7 +67,7 @@ fn who_has_the_data_acts_until_the_others_have_it() {
     );
     // It reads what it wrote, and compares.
     let check = format!(
-        "for name in old $(seq --format new%g {last_seed}); do rados -p moved bench 120 seq -t 16 --run-name $name; done"
+        "for name in old $(seq --format new%g {last_seed}); do rados -p moved bench 120 seq -t 4 --run-name $name; done"
     );
     c.sh(&check);
 

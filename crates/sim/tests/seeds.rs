@@ -16,7 +16,7 @@ const CANARY_SEEDS: u64 = 40;
 const RESIZED_SEEDS: u64 = 50;
 const MOVED_SEEDS: u64 = 60;
 const FULL_SEEDS: u64 = 6;
-const WATCHED_SEEDS: u64 = 10;
+const WATCHED_SEEDS: u64 = 16;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
