@@ -1,6 +1,6 @@
 //! `cargo xtask test`: all tests, built by cargo, then run by lanes, with the lints and the count of instructions.
 //!
-//! `cargo test` builds all, then runs one test program after the other. The end-to-end ones wait most of their time,
+//! `cargo test` builds all, then runs one test program after the other. The end-to-end ones wait much of their time,
 //! for a daemon to come back or for a grace to run out; everything else computes. So these begin as soon as they
 //! are built, and all else is done beside them.
 
@@ -32,7 +32,7 @@ const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
 /// What `timeout` exits with when it had to end the program.
 const TIMED_OUT: i32 = 124;
 
-/// The end-to-end tests, which mostly wait, go first when they have something to do: timeouts of stock clients do not
+/// The end-to-end tests, which often wait, go first when they have something to do: timeouts of stock clients do not
 /// care why a daemon is slow.
 const YIELDING: [&str; 3] = ["nice", "-n", "10"];
 
