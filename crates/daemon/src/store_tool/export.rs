@@ -52,7 +52,12 @@ pub fn store_export(target: &StoreTarget, pg: &str, path: &Path, despite_damage:
         loaded => Ok(loaded),
     })?;
     let pg = pg.with_context(|| format!("the record of PG {pgid}"))?;
-    let pg = pg.with_context(|| format!("the copy of PG {pgid} was being removed"))?;
+    let pg = pg.with_context(|| match hidden.is_empty() {
+        true => format!("the copy of PG {pgid} was being removed"),
+        false => {
+            format!("the record of PG {pgid} is not there: it was being removed, or is what was damaged")
+        }
+    })?;
     let file = private::new_file(path).with_context(|| path.display().to_string())?;
     let mut file = Export { file: BufWriter::new(file), parts: 0 };
     let outcome = write(&mut inspection, &pg.copy_head(identity.fsid), &mut file);
