@@ -10,11 +10,11 @@ use std::{
 
 use sim::{Canary, Options, Report, World};
 
-const SEEDS: u64 = 240;
+const SEEDS: u64 = 120;
 /// By so many worlds each fault that is made on purpose has shown.
 const CANARY_SEEDS: u64 = 40;
-const RESIZED_SEEDS: u64 = 50;
-const MOVED_SEEDS: u64 = 60;
+const RESIZED_SEEDS: u64 = 25;
+const MOVED_SEEDS: u64 = 30;
 const FULL_SEEDS: u64 = 6;
 const WATCHED_SEEDS: u64 = 16;
 
