@@ -219,6 +219,15 @@ fn no_copy_is_moved_to_where_the_rule_would_have_its_upmap_dropped() {
     }
     assert_eq!(epochs[15], epochs[19], "it comes to an end: {epochs:?}");
     assert!(!cluster.map().pg_upmap_items.is_empty(), "other copies are moved");
+    // Each class has a share of its own: one copy of each PG, and two.
+    let mut counts = [0u32; 8];
+    for pg in cluster.map().pgs_of(POOL) {
+        cluster.map().pg_to_up_acting(pg).up.iter().for_each(|osd| counts[osd.0 as usize] += 1);
+    }
+    for (first, share) in [(0, 16), (1, 32)] {
+        let counts: Vec<u32> = counts.iter().skip(first).step_by(2).copied().collect();
+        assert!(counts.iter().all(|count| count.abs_diff(share) <= 2), "{counts:?}");
+    }
 }
 
 #[test]

@@ -90,6 +90,25 @@ impl Domains {
         from.takes.iter().any(|take| to.takes.contains(take)) && from.outer == to.outer
     }
 
+    /// The OSDs in groups that copies do not leave, as no `take` of the rule has OSDs of two of them.
+    fn apart(&self, weights: &BTreeMap<OsdId, f64>) -> Vec<BTreeMap<OsdId, f64>> {
+        let mut groups: Vec<(BTreeSet<usize>, BTreeMap<OsdId, f64>)> = Vec::new();
+        for (osd, weight) in weights {
+            let takes = self.seats.get(osd).map_or(&[][..], |seat| &seat.takes);
+            let is_shared = |(its, _): &mut (BTreeSet<usize>, _)| takes.iter().any(|take| its.contains(take));
+            let mut shared = groups.extract_if(.., is_shared).collect::<Vec<_>>().into_iter();
+            let (mut all_takes, mut osds) = shared.next().unwrap_or_default();
+            for (more_takes, more_osds) in shared {
+                all_takes.extend(more_takes);
+                osds.extend(more_osds);
+            }
+            all_takes.extend(takes);
+            osds.insert(*osd, *weight);
+            groups.push((all_takes, osds));
+        }
+        groups.into_iter().map(|(_, osds)| osds).collect()
+    }
+
     /// The copies that are each OSD's share: `copies` by weight, except that a domain takes one copy of each of the
     /// `pgs` at most. What a large domain cannot take falls to the others.
     fn shares(&self, weights: &BTreeMap<OsdId, f64>, pgs: f64, copies: f64) -> BTreeMap<OsdId, f64> {
@@ -249,14 +268,17 @@ impl Layout {
         let mut weights = rule_shares(crush, pool.crush_rule, map);
         weights.retain(|osd, weight| *weight > 0.0 && map.is_up(*osd));
         let domains = Domains::of(crush, pool.crush_rule)?;
-        let pgs = f64::from(pool.pg_num);
-        let shares = domains.shares(&weights, pgs, pgs * f64::from(pool.size));
-        let mut shares: BTreeMap<OsdId, (f64, f64)> =
-            shares.into_iter().map(|(osd, share)| (osd, (0.0, share))).collect();
+        let mut has: BTreeMap<OsdId, f64> = weights.keys().map(|osd| (*osd, 0.0)).collect();
         for osd in map.pgs_of(id).flat_map(|pg| map.pg_to_up_acting(pg).up) {
-            if let Some((has, _)) = shares.get_mut(&osd) {
+            if let Some(has) = has.get_mut(&osd) {
                 *has += 1.0;
             }
+        }
+        let mut shares: BTreeMap<OsdId, (f64, f64)> = BTreeMap::new();
+        for group in domains.apart(&weights) {
+            let copies = group.keys().filter_map(|osd| has.get(osd)).sum();
+            let group = domains.shares(&group, f64::from(pool.pg_num), copies);
+            shares.extend(group.into_iter().map(|(osd, share)| (osd, (has[&osd], share))));
         }
         if is_even(&shares, max_deviation) {
             return None;

@@ -99,3 +99,23 @@ fn a_domain_has_no_larger_share_than_one_copy_of_each_pg() {
     let four = shares(320.0);
     assert!(all_near(&four[..2], 40.0) && all_near(&four[2..], 20.0), "there is no room for more: {four:?}");
 }
+
+#[test]
+fn osds_that_no_take_has_in_common_have_their_shares_apart() {
+    let mut domains = three_racks();
+    let weights: BTreeMap<OsdId, f64> = (0..10).map(|osd| (OsdId(osd), 0.1)).collect();
+    let groups = |domains: &Domains| {
+        let mut groups: Vec<Vec<i32>> =
+            domains.apart(&weights).iter().map(|group| group.keys().map(|osd| osd.0).collect()).collect();
+        groups.sort();
+        groups
+    };
+    assert_eq!(groups(&domains), [Vec::from_iter(0..10)]);
+    for (osd, seat) in &mut domains.seats {
+        seat.takes = if osd.0 % 2 == 0 { vec![0] } else { vec![1] };
+    }
+    assert_eq!(groups(&domains), [vec![0, 2, 4, 6, 8], vec![1, 3, 5, 7, 9]]);
+    // Any copy may go to the last OSD.
+    domains.seats.get_mut(&OsdId(9)).unwrap().takes = vec![0, 1];
+    assert_eq!(groups(&domains), [Vec::from_iter(0..10)]);
+}
