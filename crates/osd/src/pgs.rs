@@ -278,6 +278,7 @@ impl Osd {
             pg::Effect::Tell(session, message) => {
                 self.send_conn(ConnId(session), 0, message, ctx);
             }
+            pg::Effect::ShareMap(session) => self.share_maps(ConnId(session), Epoch(0), ctx),
             pg::Effect::Dropped { session, bytes } => self.note_dropped(ConnId(session), pgid, bytes),
             pg::Effect::Grew(bytes) => self.note_written(bytes, ctx),
             pg::Effect::ClusterLog(level, line) => self.cluster_log(level, line, ctx),

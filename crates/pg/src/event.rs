@@ -93,6 +93,9 @@ pub enum Effect {
     },
     /// Tell a client of a session what it did not ask for: notifications, backoffs.
     Tell(u64, Message),
+    /// Ops of this session were dropped, as they belong elsewhere now: its client is to send them again, which it does
+    /// when it has the map.
+    ShareMap(u64),
     /// Give it [`Event::Wake`] at this time, and at all other times that it has named.
     WakeAt(Instant),
     /// Have the monitor record that this OSD lived in the interval that began then.
@@ -130,6 +133,7 @@ impl Effect {
             | Effect::WantActing(_) => true,
             Effect::Reply { .. }
             | Effect::Tell(..)
+            | Effect::ShareMap(_)
             | Effect::WakeAt(_)
             | Effect::Dropped { .. }
             | Effect::Grew(_)

@@ -237,13 +237,17 @@ impl Pg {
         // The PG may not serve for long.
         self.ops.early_mut().for_each(|waiting| let_go_of_much(waiting, ctx));
         let was_replica = self.phase == Phase::Replica;
+        let mut sessions = BTreeSet::new();
         for waiting in dropped {
             if was_replica && self.is_replica_read(&waiting) {
                 self.refuse(&waiting, Errno::EAGAIN, ctx);
             } else {
+                sessions.insert(waiting.client.session);
                 self.release(&waiting, ctx);
             }
         }
+        // Else a client that waits for nothing but these would ask for a map when it has waited for seconds.
+        ctx.effects.extend(sessions.into_iter().map(Effect::ShareMap));
     }
 
     /// Passes a request on to `target`, as its object redirects it there.

@@ -328,3 +328,26 @@ fn no_backoff_is_left_to_a_session_that_has_ended() {
     let is_told = |effect: &Effect| matches!(effect, Effect::Tell(..));
     assert!(!world.effects.iter().any(is_told));
 }
+
+/// Who waits for nothing but what an interval drops would else learn of the map only when it has waited for long.
+#[test]
+fn clients_whose_requests_an_interval_drops_are_given_its_map() {
+    let mut world = World::active();
+    let write = || OsdOp { data: Bytes::from_static(b"x"), ..OsdOp::new(OpCode::WRITEFULL) };
+    for (session, tid) in [(7, 1), (7, 2), (8, 1)] {
+        let Event::Op { mut client, op, permit, .. } = world.asking(1, tid, vec![write()]) else { panic!() };
+        client.session = session;
+        world.handle(Event::Op { client, tid, op, permit });
+    }
+    let told = |world: &mut World| -> Vec<u64> {
+        let effects = std::mem::take(&mut world.effects).into_iter();
+        effects
+            .filter_map(|effect| if let Effect::ShareMap(session) = effect { Some(session) } else { None })
+            .collect()
+    };
+    // With this primary they stay.
+    world.act(|pg, ctx| pg.ops_end_interval(true, ctx));
+    assert_eq!(told(&mut world), [0; 0]);
+    world.act(|pg, ctx| pg.ops_end_interval(false, ctx));
+    assert_eq!(told(&mut world), [7, 8]);
+}
