@@ -5,7 +5,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use codec::{Decode, DecodeError, Encode, Features};
-use store::ObjectStore;
+use store::{ObjectStore, OmapMost};
 use thiserror::Error;
 use types::{
     CollId, EVersion, HObject, LogEntry, Missing, Mutation, Pairs, PgInfo, PgInterval, PgProgress, PoolId,
@@ -185,7 +185,7 @@ impl From<store::NotCached> for LoadError {
 /// Reads the record of the PG in `coll`; none where there is no PG. Its last update is what the log ends with, or
 /// later: see [`MetaChange::info`].
 pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loaded>, LoadError> {
-    const PAGE: usize = 1_024;
+    const PAGE: OmapMost = OmapMost::of(1_024);
     let mut out = Loaded::default();
     let (mut found, mut progress) = (false, None);
     let mut from: Bytes = Bytes::new();
@@ -221,7 +221,7 @@ pub(crate) fn load(store: &dyn ObjectStore, coll: CollId) -> Result<Option<Loade
             }
         }
         match page.last() {
-            Some((last, _)) if page.len() == PAGE => from = last.clone(),
+            Some((last, _)) if PAGE.is_met_by(&page) => from = last.clone(),
             _ => {
                 progress.into_iter().for_each(|progress| out.info.set_progress(progress));
                 let logged = out.log.last().map_or(EVersion::ZERO, |entry| entry.version);

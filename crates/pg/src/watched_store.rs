@@ -8,11 +8,11 @@ use std::{
 
 use bytes::Bytes;
 use codec::Payload;
-use store::{Cached, Completion, MemStore, NotCached, ObjectMeta, ObjectStore, StoreUsage};
+use store::{Cached, Completion, MemStore, NotCached, ObjectMeta, ObjectStore, OmapMost, StoreUsage};
 use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction, TxnOp};
 
 /// What a page takes.
-const PAGE_BYTES: u64 = 16 << 10;
+pub(crate) const PAGE_BYTES: u64 = 16 << 10;
 
 /// Counts what of omap it is asked for, and what is held of it.
 pub(crate) struct WatchedStore {
@@ -83,6 +83,12 @@ impl ObjectStore for WatchedStore {
         self.held_max = self.held_max.max(self.held.len());
         self.loaded.push_back(Completion::Loaded(token, Ok(())));
     }
+    fn load_bytes(&self, missing: &NotCached) -> u64 {
+        match missing {
+            NotCached::Data { len, .. } => *len,
+            NotCached::Index { .. } => PAGE_BYTES,
+        }
+    }
     fn load_anew(&mut self, token: Token, coll: CollId, object: &HObject, offset: u64, len: u64) {
         self.store.load_anew(token, coll, object, offset, len);
     }
@@ -137,7 +143,7 @@ impl ObjectStore for WatchedStore {
         coll: CollId,
         object: &HObject,
         from: Bound<&[u8]>,
-        count_max: usize,
+        most: OmapMost,
     ) -> Result<Vec<(Bytes, Bytes)>, NotCached> {
         if self.is_paged {
             let omap = match from {
@@ -149,7 +155,7 @@ impl ObjectStore for WatchedStore {
                 return Err(wanted);
             }
         }
-        let found = self.store.omap_range(coll, object, from, count_max)?;
+        let found = self.store.omap_range(coll, object, from, most)?;
         self.omap_read.set(self.omap_read.get() + found.len());
         Ok(found)
     }
@@ -170,7 +176,7 @@ impl ObjectStore for WatchedStore {
         if !self.held.values().any(|held| *held == wanted) {
             return Err(wanted);
         }
-        let entries = self.store.omap_range(coll, o, from, usize::MAX)?;
+        let entries = self.store.omap_range(coll, o, from, OmapMost::ALL)?;
         let pages = entries.iter().take_while(|(key, _)| key.starts_with(prefix)).take(pages_max);
         Ok(pages.count() as u64 * PAGE_BYTES)
     }

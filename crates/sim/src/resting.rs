@@ -6,7 +6,7 @@ use bytes::Bytes;
 use osd::Shard;
 use pg::{Pg, PgRecord};
 use rand::{SeedableRng, rngs::StdRng};
-use store::{Completion, NotCached, ObjectStore, Problem, Store, virtual_disk::VirtualDisk};
+use store::{Completion, NotCached, ObjectStore, OmapMost, Problem, Store, virtual_disk::VirtualDisk};
 use types::{CollId, EVersion, HObject, OsdId, OsdMap, PgId, Token};
 
 use crate::{device_faults::Loss, osd_process::OsdDisk};
@@ -171,7 +171,8 @@ impl Resting {
                     data: self.read(|store| store.read(coll, &object, 0, u64::MAX))?,
                     xattrs: self.read(|store| store.xattrs(coll, &object))?,
                     omap_header: self.read(|store| store.omap_header(coll, &object))?,
-                    omap: self.read(|store| store.omap_range(coll, &object, Bound::Unbounded, usize::MAX))?,
+                    omap: self
+                        .read(|store| store.omap_range(coll, &object, Bound::Unbounded, OmapMost::ALL))?,
                     object,
                 })
             })

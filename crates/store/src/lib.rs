@@ -35,5 +35,6 @@ pub use machine::{
 };
 pub use mem_store::MemStore;
 pub use object_store::{
-    Cached, Completion, MemoryUse, MetaWith, NotCached, ObjectMeta, ObjectStore, ReadError, StoreUsage,
+    Cached, Completion, MemoryUse, MetaWith, NotCached, ObjectMeta, ObjectStore, OmapMost, ReadError,
+    StoreUsage,
 };

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use codec::Payload;
 use types::{CollId, HObject, Mutation, PoolId, PoolStatfs, Token, Transaction, TxnOp};
 
-use crate::{Cached, Completion, NotCached, ObjectMeta, ObjectStore, StoreUsage};
+use crate::{Cached, Completion, NotCached, ObjectMeta, ObjectStore, OmapMost, StoreUsage};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct MemObject {
@@ -139,6 +139,11 @@ impl ObjectStore for MemStore {
         self.done.push_back(Completion::Loaded(token, Ok(())));
     }
 
+    /// All is in memory.
+    fn load_bytes(&self, _: &NotCached) -> u64 {
+        0
+    }
+
     fn load_anew(&mut self, token: Token, _: CollId, _: &HObject, _: u64, _: u64) {
         self.done.push_back(Completion::Loaded(token, Ok(())));
     }
@@ -197,11 +202,11 @@ impl ObjectStore for MemStore {
         coll: CollId,
         object: &HObject,
         from: Bound<&[u8]>,
-        count_max: usize,
+        most: OmapMost,
     ) -> Result<Vec<(Bytes, Bytes)>, NotCached> {
         let Some(found) = self.object(coll, object) else { return Ok(Vec::new()) };
         let range = found.omap.range::<[u8], _>((from, Bound::Unbounded));
-        Ok(range.take(count_max).map(|(k, v)| (k.clone(), v.clone())).collect())
+        Ok(most.take(range.map(|(k, v)| (k.clone(), v.clone()))))
     }
 
     fn list(&self, coll: CollId, from: &HObject, count_max: usize) -> Result<Vec<HObject>, NotCached> {

@@ -35,6 +35,42 @@ pub enum NotCached {
     },
 }
 
+/// How many omap entries a caller wants at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OmapMost {
+    /// Entries.
+    pub count: usize,
+    /// Bytes of keys and values: the entry with which there are so many is the last one.
+    pub bytes: usize,
+}
+
+impl OmapMost {
+    /// As many as there are.
+    pub const ALL: OmapMost = OmapMost { count: usize::MAX, bytes: usize::MAX };
+
+    /// So many, or as many as have a MiB: each may be as large as a request.
+    pub const fn of(count: usize) -> OmapMost {
+        OmapMost { count, bytes: 1 << 20 }
+    }
+
+    /// True if these are as many as wanted, so that there may be more; if not, they are all.
+    pub fn is_met_by(&self, entries: &[(Bytes, Bytes)]) -> bool {
+        let bytes = || entries.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+        entries.len() >= self.count || (self.bytes < usize::MAX && bytes() >= self.bytes)
+    }
+
+    /// The first of these entries, up to as many as are wanted.
+    pub(crate) fn take(self, entries: impl Iterator<Item = (Bytes, Bytes)>) -> Vec<(Bytes, Bytes)> {
+        let mut bytes = 0;
+        let is_wanted = |(key, value): &(Bytes, Bytes)| {
+            let is_wanted = bytes < self.bytes;
+            bytes = bytes.saturating_add(key.len() + value.len());
+            is_wanted
+        };
+        entries.take(self.count).take_while(is_wanted).collect()
+    }
+}
+
 impl NotCached {
     /// Of which object.
     pub fn object(&self) -> &HObject {
@@ -136,6 +172,9 @@ pub trait ObjectStore {
     /// Starts loading what is missing; [`Completion::Loaded`] follows.
     fn load(&mut self, token: Token, missing: NotCached);
 
+    /// Bytes that loading this would bring into memory, about.
+    fn load_bytes(&self, missing: &NotCached) -> u64;
+
     /// Like [`ObjectStore::load`] of data, but from the device even if memory has it: so a scrub learns whether the
     /// device can read it.
     fn load_anew(&mut self, token: Token, coll: CollId, object: &HObject, offset: u64, len: u64);
@@ -201,13 +240,13 @@ pub trait ObjectStore {
     /// One omap value.
     fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, NotCached>;
 
-    /// Up to `count_max` omap entries from `from` on, ascending by key.
+    /// Omap entries from `from` on, ascending by key, up to as many as the caller wants at once.
     fn omap_range(
         &self,
         coll: CollId,
         object: &HObject,
         from: Bound<&[u8]>,
-        count_max: usize,
+        most: OmapMost,
     ) -> Result<Vec<(Bytes, Bytes)>, NotCached>;
 
     /// What the pages of the index take on the device, about, that have the omap entries from `from` on that start with

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
-use store::{DeviceRole, Inspected, LayoutExtent, ObjectLayout, ObjectStore};
+use store::{DeviceRole, Inspected, LayoutExtent, ObjectLayout, ObjectStore, OmapMost};
 use types::{CollId, HObject, PgId, pretty_json};
 
 use super::{StoreTarget, identity_json, inspection::Inspection};
@@ -129,7 +129,7 @@ fn object_json(
         layout.pending.iter().map(|(offset, bytes)| json!({"offset": offset, "bytes": bytes})).collect();
     out["xattrs"] = pairs(inspection.ask(|store| store.xattrs(coll, name))?);
     out["omap_header"] = text(&inspection.ask(|store| store.omap_header(coll, name))?).into();
-    let omap = inspection.ask(|store| store.omap_range(coll, name, Bound::Unbounded, usize::MAX))?;
+    let omap = inspection.ask(|store| store.omap_range(coll, name, Bound::Unbounded, OmapMost::ALL))?;
     out["omap"] = pairs(omap);
     Ok(out)
 }

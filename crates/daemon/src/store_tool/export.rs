@@ -13,14 +13,14 @@ use pg::{
     LoadError, Pg,
     export::{CopyHead, MAGIC, Part, lacking, record_object},
 };
-use store::{ObjectStore, ReadError};
+use store::{ObjectStore, OmapMost, ReadError};
 use types::{CollId, EVersion, HObject, Mutation, OsdId, PgId, Transaction, TxnOp};
 
 use super::{StoreTarget, inspection::Inspection};
 use crate::{durable, private};
 
 /// Omap entries of a transaction.
-const PAIRS_MAX: usize = 1_000;
+const PAIRS_MAX: OmapMost = OmapMost::of(1_000);
 /// Bytes of data of a transaction: whole blocks.
 const DATA_BYTES: u64 = 1 << 20;
 const BLOCK_BYTES: u64 = codec::BLOCK_BYTES as u64;
@@ -131,7 +131,7 @@ fn write(inspection: &mut Inspection, head: &CopyHead, out: &mut Export) -> Resu
         }
         names = inspection.objects_after(coll, Some(&last))?;
     }
-    let entries = inspection.ask(|store| store.omap_range(coll, &record, Bound::Unbounded, usize::MAX))?;
+    let entries = inspection.ask(|store| store.omap_range(coll, &record, Bound::Unbounded, OmapMost::ALL))?;
     changes.insert(0, Mutation::OmapSet(entries.into_iter().collect()));
     out.change(coll, changes.into_iter().map(|change| TxnOp::Object(record.clone(), change)).collect())?;
     out.part(&Part::End(out.parts))?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use classes::Stop;
 use codec::{Decode, DecodeError, Payload, Reader};
 use messages::{MPgCopyData, ObjectLocator, OpCode, OsdOp};
-use store::ObjectStore;
+use store::{ObjectStore, OmapMost};
 use types::{CollId, Errno, HObject, Mutation, ObjectManifest, SnapId, Transaction, TxnOp};
 
 use super::{
@@ -119,7 +119,7 @@ pub(crate) struct MeasuredOmap {
 
 impl MeasuredOmap {
     /// Entries that are looked at together.
-    const PAGE: usize = 256;
+    const PAGE: OmapMost = OmapMost::of(256);
 
     /// False if it is too large.
     fn fits(
@@ -131,7 +131,7 @@ impl MeasuredOmap {
         while !self.is_whole && self.bytes <= CHANGE_BYTES_MAX {
             let from = self.last.as_ref().map_or(Bound::Unbounded, |last| Bound::Excluded(&last[..]));
             let page = store.omap_range(coll, object, from, MeasuredOmap::PAGE)?;
-            self.is_whole = page.len() < MeasuredOmap::PAGE;
+            self.is_whole = !MeasuredOmap::PAGE.is_met_by(&page);
             self.bytes +=
                 page.iter().map(|(key, value)| ENTRY_BYTES + key.len() + value.len()).sum::<usize>();
             self.last = page.into_iter().next_back().map(|(key, _)| key);
@@ -196,7 +196,7 @@ pub(crate) fn copy_out(
     if !header.is_empty() {
         data.txn.push(&head, Mutation::OmapSetHeader(header));
     }
-    let omap = store.omap_range(coll, &base, Bound::Unbounded, usize::MAX)?;
+    let omap = store.omap_range(coll, &base, Bound::Unbounded, OmapMost::ALL)?;
     if !omap.is_empty() {
         data.txn.push(&head, Mutation::OmapSet(omap.into_iter().collect()));
     }

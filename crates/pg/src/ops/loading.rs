@@ -13,8 +13,6 @@ use crate::{Ctx, Pg, pg::Pending};
 /// What any request may keep while it loads more, in bytes. Requests of RBD and others that are not made to be large
 /// take less.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
-/// What a part of the index counts: about a page, as the store reads it.
-const INDEX_BYTES: u64 = 16 << 10;
 
 /// Lets go of what was loaded for a request that waits for something else now, maybe for long, if that is much: it is
 /// loaded again when the request runs. The slot goes, too, as what the request waits for may need one itself.
@@ -46,11 +44,7 @@ impl Pg {
                 return ctx.reading.wait(self.pgid);
             }
         }
-        let bytes = match &missing {
-            NotCached::Data { len, .. } => *len,
-            NotCached::Index { .. } => INDEX_BYTES,
-        };
-        waiting.loaded_bytes = waiting.loaded_bytes.saturating_add(bytes);
+        waiting.loaded_bytes = waiting.loaded_bytes.saturating_add(ctx.store.load_bytes(&missing));
         let load = self.put_aside(head, waiting);
         let wanted = missing.object().clone();
         let token = self.token(Pending::OpLoad { head: head.clone(), load, wanted });
@@ -105,7 +99,11 @@ mod tests {
     use types::{EntityAddr, EntityNum, SnapId};
 
     use super::*;
-    use crate::{Client, Effect, Event, OpThrottle, test_world::World, watched_store::WatchedStore};
+    use crate::{
+        Client, Effect, Event, OpThrottle,
+        test_world::World,
+        watched_store::{PAGE_BYTES, WatchedStore},
+    };
 
     const LARGE: u64 = 64 << 20;
 
@@ -223,12 +221,12 @@ mod tests {
         let (head, part) = (world.object(1), index(&world));
         let mut load = |count: u64| {
             let mut waiting = reader(&world, count);
-            waiting.loaded_bytes = (count - 1) * INDEX_BYTES;
+            waiting.loaded_bytes = (count - 1) * PAGE_BYTES;
             let part = part.clone();
             world.act_on(&mut store, |pg, ctx| pg.load_for(&head, waiting, part, ctx));
             world.reading.taken()
         };
-        let most = KEPT_BYTES_MAX / INDEX_BYTES + 1;
+        let most = KEPT_BYTES_MAX / PAGE_BYTES + 1;
         assert_eq!((load(1), load(most), load(most + 1)), (0, 0, 1));
     }
 

@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use messages::ObjectCursor;
-use store::{NotCached, ObjectStore};
+use store::{NotCached, ObjectStore, OmapMost};
 use types::{CollId, EVersion, HObject, Mutation, Transaction};
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Entries of an omap that are read together.
-const OMAP_PAGE: usize = 512;
+const OMAP_PAGE: OmapMost = OmapMost::of(512);
 /// Data is cut at multiples of this, so that pieces stay in blocks.
 const CUT_BYTES: u64 = 64 << 10;
 
@@ -166,7 +166,7 @@ impl Draft<'_> {
                 Err(_) if self.bytes >= self.measure.enough => break false,
                 Err(missing) => return Err(missing),
             };
-            let is_end = page.len() < OMAP_PAGE;
+            let is_end = !OMAP_PAGE.is_met_by(&page);
             let mut page = page.into_iter().peekable();
             while let Some((key, value)) = page.next_if(|_| !self.is_full()) {
                 self.bytes += key.len() + value.len();

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, ops::Bound};
 
 use bytes::Bytes;
 use codec::{Encode, Features, crc32c};
-use store::{NotCached, ObjectStore};
+use store::{NotCached, ObjectStore, OmapMost};
 use types::{CollId, HObject, OsdId, PoolId, ScrubObject, Token, XattrSum};
 
 use crate::exec::USER_XATTR;
@@ -14,7 +14,7 @@ use crate::exec::USER_XATTR;
 /// Objects listed at once.
 const LIST_STEP: usize = 64;
 /// Omap entries hashed at once.
-const OMAP_STEP: usize = 512;
+const OMAP_STEP: OmapMost = OmapMost::of(512);
 /// An xattr's value that is longer is told by its checksum: what all objects of a chunk have goes in one message, and
 /// values may be as long as requests.
 const XATTR_BYTES_MAX: usize = 4 << 10;
@@ -238,7 +238,7 @@ impl Partial {
             self.out.omap_bytes += entry.1.len() as u64;
         }
         self.omap_at = page.last().map(|(key, _)| key.clone());
-        Ok(page.len() < OMAP_STEP)
+        Ok(!OMAP_STEP.is_met_by(&page))
     }
 }
 
@@ -248,7 +248,7 @@ fn begin(store: &dyn ObjectStore, coll: CollId, object: &HObject) -> Result<Opti
     let mut out = ScrubObject {
         object: object.clone(),
         size: meta.size,
-        has_omap: !store.omap_range(coll, object, Bound::Unbounded, 1)?.is_empty(),
+        has_omap: !store.omap_range(coll, object, Bound::Unbounded, OmapMost::of(1))?.is_empty(),
         ..ScrubObject::default()
     };
     put_xattrs(&mut out, store.xattrs(coll, object)?);

@@ -18,6 +18,8 @@ use crate::superblock::Blob;
 
 /// References in one table at most; one with more is split.
 const TABLE_PAGES_MAX: usize = 128;
+/// Bytes of their keys; most take a few dozen each, but omap keys may be long.
+const TABLE_KEY_BYTES_MAX: usize = 64 << 10;
 
 /// Pages looked at, and bytes moved, at a time.
 const SETTLE_PAGES: usize = 64;
@@ -375,7 +377,8 @@ impl Directory {
         self.nodes[node].insert(page + 1, first, Page::new(Place::default(), true));
         self.page_count += 1;
         self.mark_dirty(node);
-        if self.nodes[node].pages.len() > TABLE_PAGES_MAX {
+        let (pages, key_bytes) = (self.nodes[node].pages.len(), self.nodes[node].keys.bytes());
+        if pages > TABLE_PAGES_MAX || (pages > 1 && key_bytes > TABLE_KEY_BYTES_MAX) {
             let half = self.nodes[node].split();
             self.dirty_count += usize::from(half.is_dirty);
             self.nodes.insert(node + 1, half);

@@ -66,17 +66,21 @@ impl Key {
         is_resident(&self.object)
     }
 
-    /// A copy of the key in memory of its own, so that it keeps no larger piece alive.
-    pub(crate) fn detached(&self) -> Key {
-        let omap = self.omap.as_deref().map(Bytes::copy_from_slice);
-        Key { coll: self.coll, object: self.object.detached(), omap }
-    }
-
-    /// A key behind `before` and not behind `first`, which is an entry's: as short as it may be.
+    /// A key behind `before` and not behind `first`, which is an entry's: as short as it may be, since first keys of
+    /// pages stay in memory.
     pub(super) fn between(before: &Key, first: &Key) -> Key {
         let HObject { pool, hash, is_max, .. } = first.object;
         let short = Key::of(first.coll, &HObject { pool, hash, is_max, ..HObject::default() });
-        if short > *before { short } else { first.detached() }
+        if short > *before {
+            return short;
+        }
+        let is_same = (before.coll, &before.object) == (first.coll, &first.object);
+        let omap = first.omap.as_ref().filter(|_| is_same).map(|omap| {
+            // What tells it from the omap key before it; behind the object's own entry, nothing is enough.
+            let len = before.omap.as_ref().map_or(0, |before| common_len(before, omap) + 1);
+            Bytes::copy_from_slice(&omap[..len])
+        });
+        Key { coll: first.coll, object: first.object.detached(), omap }
     }
 
     /// One of its omap entries.
@@ -103,6 +107,11 @@ impl KeyRef<'_> {
     fn to_key(self) -> Key {
         Key { coll: self.coll, object: self.object.clone(), omap: self.omap.map(Bytes::copy_from_slice) }
     }
+}
+
+/// Bytes with which both begin.
+fn common_len(one: &[u8], other: &[u8]) -> usize {
+    one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
 /// True for objects that stay in memory.

@@ -29,6 +29,11 @@ impl PageKeys {
         self.ends.len()
     }
 
+    /// Bytes of the keys.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Bytes of memory.
     pub(super) fn memory(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<u32>()

@@ -241,6 +241,11 @@ impl Index {
         absent.map(move |(first, _)| first.max(from.clone()))
     }
 
+    /// What the page that answers for a key takes on the device.
+    pub(crate) fn page_bytes(&self, key: &Key) -> u64 {
+        u64::from(self.directory.page_at(key).place.blob.bytes)
+    }
+
     /// What the first `pages_max` pages in a range take on the device, up to the one with which that is more than
     /// `bytes_max`; or a key of the first one before it that is not in memory.
     pub(crate) fn bytes_in(

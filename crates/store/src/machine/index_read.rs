@@ -7,7 +7,7 @@ use types::{CollId, HObject};
 
 use super::{Store, deferred::Listing, moves::mark};
 use crate::{
-    NotCached, ObjectStore,
+    NotCached, ObjectStore, OmapMost,
     index::{Key, Value},
     onode::Onode,
 };
@@ -85,22 +85,21 @@ impl Store {
         Ok(found)
     }
 
-    /// Omap entries from a key on.
+    /// Omap entries from a key on, as many as the caller wants at once.
     pub(super) fn omap_from(
         &self,
         coll: CollId,
         object: &HObject,
         from: Bound<&[u8]>,
-        count_max: usize,
+        most: OmapMost,
     ) -> Result<Vec<Pair>, NotCached> {
-        if count_max == usize::MAX {
+        if most == OmapMost::ALL {
             // Else the caller would look in vain, once for each missing page.
             self.omap_bytes(coll, object, from, b"", usize::MAX, u64::MAX)?;
         }
         let omap = self.index.omap(coll, object).into_iter();
         let range = omap.flat_map(|omap| omap.range(from, Bound::Unbounded));
-        let mut found: Vec<Pair> =
-            range.take(count_max).map(|(key, value)| (key.clone(), value.clone())).collect();
+        let mut found: Vec<Pair> = most.take(range.map(|(key, value)| (key.clone(), value.clone())));
         if self.index.directory.is_whole() && self.waiting.is_empty() {
             return Ok(found);
         }
@@ -112,10 +111,10 @@ impl Store {
             (_, Value::Omap(_) | Value::Onode(_)) => None,
         });
         let is_asked_for = |key: &Bytes| from != Bound::Excluded(&**key);
-        found.extend(packed.filter(|(key, _)| is_asked_for(key)).take(count_max));
+        found.extend(most.take(packed.filter(|(key, _)| is_asked_for(key))));
         found.sort_unstable();
-        found.truncate(count_max);
-        let last = found.last().filter(|_| found.len() == count_max).map(|(key, _)| key);
+        let found = most.take(found.into_iter());
+        let last = found.last().filter(|_| most.is_met_by(&found)).map(|(key, _)| key);
         let is_within = |first: &Key| {
             let is_before = last.is_none_or(|last| first.omap.as_ref().is_none_or(|omap| omap <= last));
             first.coll == coll && first.object == *object && is_before

@@ -12,8 +12,8 @@ use types::{CollId, HObject, PoolId, PoolStatfs, Token, Transaction};
 use super::{Store, checkpoint_room::makes_room, data_reads::DataRead, index_read::omap_place};
 use crate::{
     Cached, Completion, DeviceError, DeviceWaits, MemoryUse, MetaWith, NotCached, ObjectMeta, ObjectStore,
-    ReadError, StoreUsage, cache::Retention, device::BLOCK, extent_map::Mapped, index::Key, onode::Onode,
-    space::Run,
+    OmapMost, ReadError, StoreUsage, cache::Retention, device::BLOCK, extent_map::Mapped, index::Key,
+    onode::Onode, space::Run,
 };
 
 /// Blocks of one device read.
@@ -281,6 +281,19 @@ impl ObjectStore for Store {
         }
     }
 
+    fn load_bytes(&self, missing: &NotCached) -> u64 {
+        match missing {
+            NotCached::Index { coll, object, omap } => {
+                let key = Key { coll: *coll, object: object.clone(), omap: omap.clone() };
+                self.index.page_bytes(&key)
+            }
+            NotCached::Data { coll, object, .. } if self.onode_at(*coll, object).is_err() => {
+                self.index.page_bytes(&Key::of(*coll, object))
+            }
+            NotCached::Data { len, .. } => *len,
+        }
+    }
+
     fn load_anew(&mut self, token: Token, coll: CollId, object: &HObject, offset: u64, len: u64) {
         self.is_stirred = true;
         let key = Key::of(coll, object);
@@ -391,9 +404,9 @@ impl ObjectStore for Store {
         coll: CollId,
         object: &HObject,
         from: Bound<&[u8]>,
-        count_max: usize,
+        most: OmapMost,
     ) -> Result<Vec<(Bytes, Bytes)>, NotCached> {
-        self.omap_from(coll, object, from, count_max)
+        self.omap_from(coll, object, from, most)
     }
 
     fn omap_bytes(

@@ -26,8 +26,8 @@ mod write_throttle;
 
 use super::{Mount, MountError, Store, StoreIdentity};
 use crate::{
-    Completion, Config, DeviceSizes, JournalKey, MemStore, NotCached, ObjectMeta, ObjectStore, ReadError,
-    device::BLOCK, virtual_disk::VirtualDisk,
+    Completion, Config, DeviceSizes, JournalKey, MemStore, NotCached, ObjectMeta, ObjectStore, OmapMost,
+    ReadError, device::BLOCK, virtual_disk::VirtualDisk,
 };
 
 const DISK_BYTES: u64 = 8 << 20;
@@ -142,7 +142,7 @@ fn paged(config: Config, seed: u64) -> Config {
 type AllButData = (Option<ObjectMeta>, Vec<(Bytes, Bytes)>, Bytes, Vec<(Bytes, Bytes)>);
 
 fn all_but_data(store: &dyn ObjectStore, c: CollId, o: &HObject) -> Result<AllButData, NotCached> {
-    let omap = store.omap_range(c, o, Bound::Unbounded, usize::MAX)?;
+    let omap = store.omap_range(c, o, Bound::Unbounded, OmapMost::ALL)?;
     Ok((store.meta(c, o)?, store.xattrs(c, o)?, store.omap_header(c, o)?, omap))
 }
 

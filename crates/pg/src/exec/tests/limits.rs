@@ -126,6 +126,19 @@ fn names_of_xattrs_have_a_limit_for_methods_too() {
     assert_eq!(bench.result(vec![xattr(OpCode::SETXATTR, &"n".repeat(101), "v")]), ENAMETOOLONG);
 }
 
+#[test]
+fn omap_keys_have_a_limit() {
+    let mut bench = Bench::new();
+    let set = |len: usize| {
+        let entries = BTreeMap::from([(Bytes::from(vec![7; len]), Bytes::from_static(b"v"))]);
+        encoded(OpCode::OMAPSETVALS, entries)
+    };
+    assert_eq!(
+        (bench.result(vec![set(64 << 10)]), bench.result(vec![set((64 << 10) + 1)])),
+        (0, ENAMETOOLONG)
+    );
+}
+
 /// The object has so many bytes, which are in the store.
 fn sized(len: u64) -> Bench {
     let mut bench = Bench::new();

@@ -200,3 +200,35 @@ fn a_copy_of_too_large_an_omap_reads_no_more_than_it_could_have() {
     copy_out(&store, bench.ctx.coll, &object, false, &mut MeasuredOmap::default(), &mut data).unwrap();
     assert_eq!((data.result, store.omap_read.get()), (Errno::EMSGSIZE.negated(), 256));
 }
+
+/// They are read a MiB at a time, which nobody sees.
+#[test]
+fn large_values_are_listed_as_small_ones_are() {
+    let mut bench = Bench::new();
+    bench.return_outputs();
+    let set = |at: u64| {
+        encoded(OpCode::OMAPSETVALS, BTreeMap::from([(key(at), Bytes::from(vec![at as u8; 700 << 10]))]))
+    };
+    assert_eq!(bench.result((0..7).map(set).collect()), 0);
+    let list = |count: u64| encoded(OpCode::OMAPGETVALS, (Bytes::new(), count, Bytes::new()));
+    let listed = |ops: Vec<OsdOp>| {
+        let output = cost(&bench, ops).1;
+        let (entries, has_more) = <(BTreeMap<Bytes, Bytes>, bool)>::from_bytes(output).unwrap();
+        (entries.into_keys().collect::<Vec<_>>(), has_more)
+    };
+    let keys = |range: std::ops::Range<u64>| range.map(key).collect::<Vec<_>>();
+    for count in 1..9 {
+        assert_eq!(listed(vec![list(count)]), (keys(0..count.min(7)), count < 7), "{count}");
+    }
+    // With what the request itself has changed. Of a change the client gets little back.
+    let change = vec![encoded(OpCode::OMAPRMKEYS, vec![key(1)]), set(9)];
+    let keys_after = |after: Bytes, count: u64| {
+        let list = encoded(OpCode::OMAPGETKEYS, (after, count));
+        let output = cost(&bench, [change.clone(), vec![list]].concat()).1;
+        <(Vec<Bytes>, bool)>::from_bytes(output).unwrap()
+    };
+    assert_eq!(keys_after(Bytes::new(), 2), (vec![key(0), key(2)], true));
+    assert_eq!(keys_after(key(5), 1), (vec![key(6)], true));
+    assert_eq!(keys_after(key(5), 2), (vec![key(6), key(9)], false));
+    assert_eq!(keys_after(key(5), 9), (vec![key(6), key(9)], false));
+}

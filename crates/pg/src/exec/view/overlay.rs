@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, ops::Bound};
 use bytes::Bytes;
 use classes::{CallContext, ObjectStat, ObjectView, Stop};
 use codec::Payload;
+use store::OmapMost;
 use types::{EntityAddr, EntityNum, Errno, Mutation, SnapId};
 
 use super::{OUTPUT_BYTES_MAX, Piece, View, omap::Omap};
@@ -12,10 +13,14 @@ use crate::exec::object_info::USER_XATTR;
 
 /// `osd_max_attr_name_len`, of what clients and class methods set.
 const XATTR_NAME_BYTES_MAX: usize = 100;
+/// Of what clients and class methods set. The store keeps some of them in memory, and whole where they begin alike.
+const OMAP_KEY_BYTES_MAX: usize = 64 << 10;
 /// Entries that are read at once behind some that do not count any more.
 const OMAP_PAGE: usize = 256;
-/// Entries that are read at once where bytes count, as each may be as large as a request.
+/// Entries that are listed at once where bytes count.
 const OMAP_STEP: usize = 64;
+/// Bytes that a list of stored entries has before it ends.
+const LIST_BYTES: usize = 1 << 20;
 
 fn user_name(name: &[u8]) -> Bytes {
     Bytes::from([&[USER_XATTR], name].concat())
@@ -92,43 +97,46 @@ impl View<'_> {
         self.mutations.push(Mutation::OmapSetHeader(header));
     }
 
-    /// Up to `wanted` stored omap entries with a prefix, from a place on, that the request has left alone, in order.
-    /// What it removed is not read, or passed over in bounded steps.
+    /// Up to `wanted` stored omap entries with a prefix, from a place on, that the request has left alone, in order,
+    /// and whether they are all. Fewer come if they have [`LIST_BYTES`], but not one fewer: who asks for one more than
+    /// it lists learns whether there is one. What the request removed is not read, or passed over in bounded steps.
     fn stored_omap(
         &mut self,
         from: Bound<&[u8]>,
         prefix: &[u8],
         wanted: usize,
-    ) -> Result<Vec<(Bytes, Bytes)>, Stop> {
-        let mut out = Vec::new();
-        let Some(base) = self.base.clone().filter(|_| !self.omap.is_new()) else { return Ok(out) };
+    ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        let Some(base) = self.base.clone().filter(|_| !self.omap.is_new()) else { return Ok((out, true)) };
         let (mut from, mut count) = (from.map(Bytes::copy_from_slice), wanted);
         loop {
             from = self.omap.past_removed(from);
-            let result = self.store.omap_range(self.coll, &base, from.as_ref().map(|key| &key[..]), count);
+            let most = OmapMost::of(count);
+            let result = self.store.omap_range(self.coll, &base, from.as_ref().map(|key| &key[..]), most);
             let page = self.need(result)?;
             // Of those behind the prefix, the first one tells.
             let looks = page.iter().take_while(|(key, _)| key.starts_with(prefix)).count() + 1;
             self.spend_looks(looks)?;
-            let is_last = page.len() < count;
+            let is_last = !most.is_met_by(&page);
             for (key, value) in page {
                 if !key.starts_with(prefix) {
-                    return Ok(out);
+                    return Ok((out, true));
                 }
                 from = Bound::Excluded(key.clone());
                 if self.omap.known(&key).is_none() {
+                    bytes += key.len() + value.len();
                     out.push((key, value));
                 }
             }
-            if is_last || out.len() >= wanted {
-                return Ok(out);
+            if is_last || out.len() >= wanted || (bytes >= LIST_BYTES && out.len() + 1 < wanted) {
+                return Ok((out, is_last));
             }
             count = (wanted - out.len()).max(OMAP_PAGE);
         }
     }
 
-    /// Up to `count_max` entries with a prefix behind a key, in order, and whether there are more. Counts the entries
-    /// that it looks at, those that the request removed included.
+    /// Up to `count_max` entries with a prefix behind a key, in order, and whether there may be more. Fewer come if
+    /// they are large. Counts the entries that it looks at, those that the request removed included.
     pub(in crate::exec) fn omap_page(
         &mut self,
         after: &[u8],
@@ -137,9 +145,12 @@ impl View<'_> {
     ) -> Result<(Vec<(Bytes, Bytes)>, bool), Stop> {
         let from = begin_of(after, prefix);
         let wanted = count_max.saturating_add(1);
-        let mut all: BTreeMap<Bytes, Bytes> = self.stored_omap(from, prefix, wanted)?.into_iter().collect();
-        // Behind as many stored entries as are wanted, changes do not matter.
-        let end = if all.len() < wanted { None } else { all.last_key_value().map(|(key, _)| key.clone()) };
+        let (stored, is_whole) = self.stored_omap(from, prefix, wanted)?;
+        let is_cut = !is_whole && stored.len() < wanted;
+        let mut all: BTreeMap<Bytes, Bytes> = stored.into_iter().collect();
+        // Behind the last stored entry of a list that is as long as it may be, changes do not matter.
+        let is_full = is_cut || all.len() >= wanted;
+        let end = all.last_key_value().filter(|_| is_full).map(|(key, _)| key.clone());
         let is_within = |key: &Bytes| key.starts_with(prefix) && end.as_ref().is_none_or(|end| key <= end);
         let (mut looks, mut set_count) = (0, 0);
         for (key, value) in self.omap.changes_from(from).take_while(|(key, _)| is_within(key)) {
@@ -154,7 +165,7 @@ impl View<'_> {
         }
         self.spend_looks(looks)?;
         let mut out: Vec<(Bytes, Bytes)> = all.into_iter().take(wanted).collect();
-        let has_more = out.len() > count_max;
+        let has_more = is_cut || out.len() > count_max;
         out.truncate(count_max);
         Ok((out, has_more))
     }
@@ -383,6 +394,9 @@ impl ObjectView for View<'_> {
     }
 
     fn omap_set(&mut self, entries: BTreeMap<Bytes, Bytes>) -> Result<(), Stop> {
+        if entries.keys().any(|key| key.len() > OMAP_KEY_BYTES_MAX) {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
         self.charge(entries.iter().map(|(key, value)| key.len() + value.len()).sum())?;
         self.put_omap(entries);
         Ok(())

@@ -85,7 +85,7 @@ fn content(world: &World, object: &HObject) -> (Bytes, Pairs, Bytes, Pairs) {
         store.read(coll, object, 0, u64::MAX).unwrap(),
         store.xattrs(coll, object).unwrap(),
         store.omap_header(coll, object).unwrap(),
-        store.omap_range(coll, object, std::ops::Bound::Unbounded, usize::MAX).unwrap(),
+        store.omap_range(coll, object, std::ops::Bound::Unbounded, store::OmapMost::ALL).unwrap(),
     )
 }
 

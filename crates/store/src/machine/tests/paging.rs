@@ -400,3 +400,84 @@ fn what_is_missing_of_omap_entries_with_a_prefix_is_known_without_reading_them()
     }
     assert!([key('a', 100), key('c', 100)].iter().all(|key| store.omap_get(c, &o, key).is_err()));
 }
+
+/// First keys of pages stay in memory: no more of them than it takes.
+#[test]
+fn long_omap_keys_take_no_memory_where_they_differ_early() {
+    const KEYS: u32 = 400;
+    let mut rng = StdRng::seed_from_u64(19);
+    let mut disk = formatted(64 << 20, &small());
+    let mut store = disk.mount(small(), &mut rng).unwrap();
+    let (c, o) = (coll(0), object(0));
+    let key = |at: u32, len: usize| Bytes::from(format!("{at:03}{:k<len$}", ""));
+    // Those of the other object differ in their last byte only, so that no page is without a long key.
+    let late = |at: u32| Bytes::from([vec![b'k'; 8_000], at.to_be_bytes().to_vec()].concat());
+    for at in 0..KEYS {
+        let mut txn = Transaction::new(c);
+        txn.ops.push(TxnOp::CreateCollection);
+        txn.push(&o, Mutation::OmapSet([(key(at, 8_000), data(at))].into()));
+        txn.push(&object(2), Mutation::OmapSet([(late(at), data(at))].into()));
+        store.submit(Token(1), txn);
+        store.kick();
+        settle(&mut store, &mut disk, &mut rng);
+    }
+    store.unmount_after(&mut disk, &mut rng);
+    let mut store = disk.mount(small(), &mut rng).unwrap();
+    let memory = store.index_memory();
+    assert!(memory.pages as u32 >= 2 * KEYS, "{memory:?}");
+    // Each key of the other object, and next to nothing for the first one's.
+    let long = u64::from(KEYS) * 8_000;
+    assert!((long..long * 5 / 4).contains(&memory.directory_bytes), "{memory:?}");
+    assert!(
+        store.index.directory.table_count() as u32 > KEYS / 16,
+        "{}",
+        store.index.directory.table_count()
+    );
+    for at in 0..KEYS {
+        for (object, key) in [(&o, key(at, 8_000)), (&object(2), late(at))] {
+            let value = ask(&mut store, &mut disk, &mut rng, |s| s.omap_get(c, object, &key));
+            assert_eq!(value, Ok(Some(data(at))));
+        }
+    }
+}
+
+#[test]
+fn a_list_of_large_omap_values_ends_for_their_bytes() {
+    const VALUE: usize = 300 << 10;
+    let mut rng = StdRng::seed_from_u64(23);
+    let (mut store, mut disk) = filled(&mut rng);
+    let (c, o) = (coll(0), object(0));
+    for at in 0..12u8 {
+        let mut txn = Transaction::new(c);
+        txn.push(&o, Mutation::OmapSet([(Bytes::from(vec![at]), Bytes::from(vec![at; VALUE]))].into()));
+        store.submit(Token(1), txn);
+        store.kick();
+        settle(&mut store, &mut disk, &mut rng);
+    }
+    let most = OmapMost::of(64);
+    let expected: Vec<u8> = (0..4).collect();
+    let keys = |page: &[(Bytes, Bytes)]| page.iter().map(|(key, _)| key[0]).collect::<Vec<u8>>();
+    let page = ask(&mut store, &mut disk, &mut rng, |s| s.omap_range(c, &o, Bound::Unbounded, most)).unwrap();
+    assert_eq!((keys(&page), most.is_met_by(&page)), (expected.clone(), true));
+
+    store.unmount_after(&mut disk, &mut rng);
+    let mut store = disk.mount(small(), &mut rng).unwrap();
+    let mut loads = 0;
+    let page = loop {
+        match store.omap_range(c, &o, Bound::Unbounded, most) {
+            Ok(page) => break page,
+            Err(missing) => {
+                // The first page has the object's own entry and others.
+                assert!(loads == 0 || store.load_bytes(&missing) >= VALUE as u64, "{missing:?}");
+                store.load(Token(100 + loads), missing);
+                settle(&mut store, &mut disk, &mut rng);
+                loads += 1;
+            }
+        }
+    };
+    assert_eq!(keys(&page), expected);
+    assert!((3..7).contains(&loads), "{loads}");
+    let page =
+        ask(&mut store, &mut disk, &mut rng, |s| s.omap_range(c, &o, Bound::Excluded(&[9]), most)).unwrap();
+    assert_eq!((keys(&page), most.is_met_by(&page)), (vec![10, 11], false));
+}
