@@ -224,6 +224,31 @@ fn decode_choose_args(input: &mut Reader) -> Result<BTreeMap<i64, BTreeMap<u32, 
     Ok(out)
 }
 
+impl CrushMap {
+    /// Refuses what stock clients read in another way than this crate does, or do not survive: for maps that come from
+    /// outside.
+    ///
+    /// # Errors
+    /// A bucket whose hash is not `CRUSH_HASH_RJENKINS1` (theirs is always 0 then), or a choose_args entry for a slot
+    /// behind the last bucket, or with ids for a bucket that is not there (`CrushWrapper::decode` ends the client).
+    pub fn check_for_clients(&self) -> Result<(), DecodeError> {
+        if let Some(bucket) = self.all_buckets().find(|bucket| bucket.hash != 0) {
+            return Err(invalid("crush bucket hash", u64::from(bucket.hash)));
+        }
+        for (slot, arg) in self.choose_args.values().flatten() {
+            let is_readable = match self.buckets.get(*slot as usize) {
+                Some(Some(_)) => true,
+                Some(None) => arg.ids.is_empty(),
+                None => false,
+            };
+            if !is_readable {
+                return Err(invalid("crush weight set's bucket", u64::from(*slot)));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What the mapper relies on: items exist, no bucket holds itself at any depth, weight sets fit.
 fn check_shape(map: &CrushMap) -> Result<(), DecodeError> {
     for bucket in map.all_buckets() {

@@ -129,6 +129,12 @@ impl File {
         shared.map_err(|error| self.error(FileOperation::Lock, 0, error.into()))
     }
 
+    /// From now on the lock lasts until the last operation on the file has ended, however long that is: whoever locks
+    /// it next must not find that something is still written.
+    pub(crate) fn leave_locked(&mut self) {
+        self.is_locked = false;
+    }
+
     /// Bytes of the file or device.
     pub(crate) fn size(&self) -> io::Result<u64> {
         Ok(seek(&self.fd, SeekFrom::End(0))?)
@@ -173,5 +179,30 @@ impl Drop for File {
         {
             tracing::error!(path = self.path, %error, "cannot unlock a file");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_outlasts_the_file_only_where_its_operations_may() {
+        let path = std::env::temp_dir().join(format!("loligo-file-{}", std::process::id()));
+        std::fs::write(&path, b"x").unwrap();
+        let options = OpenOptions { lock: Lock::Exclusive, ..OpenOptions::default() };
+        for is_left in [false, true] {
+            let mut file = File::open(&path, options).unwrap();
+            // As an operation has it that has not ended.
+            let operation = file.as_fd().try_clone_to_owned().unwrap();
+            if is_left {
+                file.leave_locked();
+            }
+            drop(file);
+            assert_eq!(File::open(&path, options).is_err(), is_left);
+            drop(operation);
+            assert!(File::open(&path, options).is_ok());
+        }
+        std::fs::remove_file(path).unwrap();
     }
 }

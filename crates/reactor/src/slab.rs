@@ -45,6 +45,10 @@ impl<T> Slab<T> {
         value.as_mut().filter(|_| *generation == id.generation)
     }
 
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().filter_map(|(_, value)| value.as_mut())
+    }
+
     pub(crate) fn remove(&mut self, id: SlotId) -> Option<T> {
         let (generation, value) = self.slots.get_mut(id.index as usize)?;
         if *generation != id.generation {

@@ -162,6 +162,30 @@ fn a_weight_counts_in_each_place() {
 }
 
 #[test]
+fn what_stock_clients_cannot_read_is_refused() {
+    let map = generated(4, 2, &mut Random(1));
+    assert_eq!(map.check_for_clients(), Ok(()));
+    let host = map.id_of("h0").unwrap();
+    let slot = (-1 - host) as usize;
+    let mut hashed = map.clone();
+    hashed.buckets[slot].as_mut().unwrap().hash = 1;
+    assert!(hashed.check_for_clients().is_err());
+    let size = map.bucket(host).unwrap().items.len();
+    let with_ids = |slot: usize, buckets: &CrushMap| {
+        let arg = ChooseArg { weight_set: Vec::new(), ids: vec![0; size] };
+        let mut map = buckets.clone();
+        map.choose_args.insert(-1, [(slot as u32, arg)].into());
+        map.check_for_clients().is_ok()
+    };
+    let mut emptied = map.clone();
+    emptied.buckets[slot] = None;
+    assert_eq!(
+        [with_ids(slot, &map), with_ids(slot, &emptied), with_ids(map.buckets.len(), &map)],
+        [true, false, false]
+    );
+}
+
+#[test]
 fn an_item_that_is_twice_in_a_bucket_is_refused_and_can_be_taken_out() {
     let mut map = generated(4, 2, &mut Random(1));
     let host = map.id_of("h0").unwrap();

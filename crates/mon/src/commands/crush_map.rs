@@ -7,7 +7,7 @@ use crush::{CrushMap, EditError, LEVELS_MAX, RuleForm};
 use types::{Errno, OsdId, OsdMap};
 
 use super::{Reply, Request, Row, crush_smoke::endless_rule, named::osd_id_arg, osd_dump::min_compat_with};
-use crate::osdmap_service::{RuleMismatch, is_in, rule_mismatch};
+use crate::osdmap_service::{RuleMismatch, drop_flags, is_in, rule_mismatch};
 
 pub(super) const ROWS: &[Row] = &[
     Row {
@@ -467,6 +467,9 @@ fn setcrushmap(req: &mut Request<'_>) -> Reply {
     if let Err(error) = crush.check_places() {
         return refused(&error);
     }
+    if let Err(error) = crush.check_for_clients() {
+        return Reply::fail(Errno::EINVAL, format!("Failed to parse crushmap: {error}"));
+    }
     if let Err(refusal) = check_clients(req.next_map(), &crush) {
         return refusal;
     }
@@ -480,6 +483,9 @@ fn setcrushmap(req: &mut Request<'_>) -> Reply {
     }
     // The bytes are kept as they came: they may hold parts that this version does not know.
     let bytes = req.input.clone();
-    req.mon.change_osdmap(req.wall, |_, inc| inc.crush = bytes);
+    req.mon.change_osdmap(req.wall, |map, inc| {
+        inc.crush = bytes;
+        drop_flags(map, inc, &crush);
+    });
     Reply::done((version + 1).to_string())
 }

@@ -98,12 +98,7 @@ impl Mon {
         let blob = types::CrushBlob::from(crush);
         self.change_osdmap(wall, |map, inc| {
             inc.crush = blob.bytes().clone();
-            // Flags go with their nodes and classes.
-            let (names, classes) = (&blob.map().names, &blob.map().class_names);
-            let gone = map.crush_node_flags.keys().filter(|id| !names.contains_key(id));
-            inc.new_crush_node_flags = gone.map(|id| (*id, OsdState::default())).collect();
-            let gone = map.device_class_flags.keys().filter(|id| !classes.contains_key(id));
-            inc.new_device_class_flags = gone.map(|id| (*id, OsdState::default())).collect();
+            drop_flags(map, inc, blob.map());
         });
     }
 
@@ -136,6 +131,14 @@ impl Mon {
     }
 }
 
+/// Flags go with their nodes and classes: what comes later under the same ids is something else.
+pub(crate) fn drop_flags(map: &OsdMap, inc: &mut Incremental, next: &crush::CrushMap) {
+    let gone = map.crush_node_flags.keys().filter(|id| !next.names.contains_key(id));
+    inc.new_crush_node_flags.extend(gone.map(|id| (*id, OsdState::default())));
+    let gone = map.device_class_flags.keys().filter(|id| !next.class_names.contains_key(id));
+    inc.new_device_class_flags.extend(gone.map(|id| (*id, OsdState::default())));
+}
+
 fn mark_up(map: &OsdMap, inc: &mut Incremental, boot: &MOSDBoot) {
     let osd = boot.osd;
     if osd.0 >= map.max_osd {
@@ -155,8 +158,14 @@ fn mark_up(map: &OsdMap, inc: &mut Incremental, boot: &MOSDBoot) {
     if state.has(OsdState::DESTROYED) {
         inc.new_state.insert(osd, OsdState::DESTROYED);
     }
-    if may_be_in && map.weight(osd) == 0 && (is_new || state.has(OsdState::AUTOOUT)) {
-        let weight = if known.old_weight > 0 { known.old_weight } else { WEIGHT_IN };
+    let is_out = map.weight(osd) == 0;
+    // One that was replaced while it was in is not new any more either: a weight says so.
+    if may_be_in && (if is_out { is_new || state.has(OsdState::AUTOOUT) } else { state.has(OsdState::NEW) }) {
+        let weight = match map.weight(osd) {
+            0 if known.old_weight > 0 => known.old_weight,
+            0 => WEIGHT_IN,
+            weight => weight,
+        };
         inc.new_weight.insert(osd, weight);
         // The weight from before holds again. This entry takes effect after the weight, which clears it, too.
         xinfo.old_weight = 0;

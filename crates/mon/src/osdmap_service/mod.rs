@@ -20,6 +20,7 @@ use std::{
 
 use types::{ApplyError, Epoch, Incremental, Instant, OsdId, OsdMap, UTime};
 
+pub(crate) use boot::drop_flags;
 pub(crate) use crush_place::is_in;
 pub(crate) use failure::{DownKind, take_down};
 pub(crate) use pg_merge::least_pg_num;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cluster::{Cluster, boot_message};
+use super::cluster::{ADMIN, Cluster, boot_message};
 use messages::{MOSDBoot, MPGStats, PeerPing};
 use serde_json::json;
 use types::{EntityName, OSD_COUNT_MAX, OsdId, OsdState, Uuid, WEIGHT_IN};
@@ -39,6 +39,13 @@ fn flags_go_with_their_node() {
     cluster.ok(r#"{"prefix":"osd add-noin","ids":["foo"]}"#);
     assert_eq!(cluster.map().crush_node_flags.len(), 1);
     cluster.ok(r#"{"prefix":"osd crush rm","name":"foo"}"#);
+    assert!(cluster.map().crush_node_flags.is_empty());
+    // Or with a map that has it no more.
+    let without = cluster.command(r#"{"prefix":"osd getcrushmap"}"#).output;
+    cluster.ok(r#"{"prefix":"osd crush add-bucket","name":"foo","type":"host"}"#);
+    cluster.ok(r#"{"prefix":"osd add-noin","ids":["foo"]}"#);
+    assert_eq!(cluster.map().crush_node_flags.len(), 1);
+    assert_eq!(cluster.try_command(ADMIN, r#"{"prefix":"osd setcrushmap"}"#, &without).unwrap().result, 0);
     assert!(cluster.map().crush_node_flags.is_empty());
 }
 
@@ -205,6 +212,31 @@ fn an_osd_on_a_new_device_comes_in_under_the_id_of_the_one_that_was_destroyed() 
         assert!(map.is_up(OsdId(2)) && !map.state(OsdId(2)).has(OsdState::DESTROYED), "{is_announced}");
         assert_eq!((map.weight(OsdId(2)), map.osd_uuid[2]), (WEIGHT_IN, uuid), "{is_announced}");
     }
+}
+
+#[test]
+fn an_osd_that_was_replaced_while_it_was_in_is_new_no_more() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd reweight","id":2,"weight":0.5}"#);
+    cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
+    cluster.ok(r#"{"prefix":"osd destroy","id":2,"yes_i_really_mean_it":true}"#);
+    let uuid = Uuid([9; 16]);
+    cluster.ok(&format!(r#"{{"prefix":"osd new","uuid":"{uuid}","id":2}}"#));
+    assert!(cluster.map().state(OsdId(2)).has(OsdState::NEW));
+    let caps = r#"["mon","allow profile osd","osd","allow *"]"#;
+    cluster.ok(&format!(r#"{{"prefix":"auth get-or-create","entity":"osd.2","caps":{caps}}}"#));
+    let boot = |cluster: &mut Cluster| {
+        cluster.connect(Cluster::osd_conn(2), "osd.2");
+        let boot = MOSDBoot { uuid, ..boot_message(2, cluster.map().epoch) };
+        cluster.say(Cluster::osd_conn(2), boot);
+        assert!(cluster.map().is_up(OsdId(2)));
+        (cluster.map().weight(OsdId(2)), cluster.map().state(OsdId(2)).has(OsdState::NEW))
+    };
+    assert_eq!(boot(&mut cluster), (WEIGHT_IN / 2, false));
+    // So it stays out once it is taken out.
+    cluster.ok(r#"{"prefix":"osd out","ids":["2"]}"#);
+    cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
+    assert_eq!(boot(&mut cluster), (0, false));
 }
 
 #[test]

@@ -56,8 +56,6 @@ pub struct Reactor {
     dirty: Vec<ConnId>,
     /// Connections that may have events, see `deliver`.
     ready: Vec<ConnId>,
-    /// Events that wait for the next poll.
-    pending: Vec<Event>,
     /// Reused from turn to turn.
     completions: Vec<Completion>,
     spin: Duration,
@@ -86,7 +84,6 @@ impl Reactor {
             signals,
             dirty: Vec::new(),
             ready: Vec::new(),
-            pending: Vec::new(),
             completions: Vec::new(),
             spin: config.spin,
             close_patience: config.close_patience,
@@ -108,6 +105,7 @@ impl Reactor {
     /// device does later it still does, to memory that is leaked.
     pub fn abandon(&mut self) {
         self.backend.abandon();
+        self.files.values_mut().for_each(File::leave_locked);
     }
 
     /// A handle that wakes this reactor from other threads.
@@ -127,7 +125,6 @@ impl Reactor {
     /// means that the kernel interface itself is broken.
     pub fn poll(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let before = events.len();
-        events.append(&mut self.pending);
         self.arm_dirty();
         let wait = self.wait(timeout, events.len() > before);
         let mut completions = mem::take(&mut self.completions);

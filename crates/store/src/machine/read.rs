@@ -287,9 +287,6 @@ impl ObjectStore for Store {
                 let key = Key { coll: *coll, object: object.clone(), omap: omap.clone() };
                 self.index.page_bytes(&key)
             }
-            NotCached::Data { coll, object, .. } if self.onode_at(*coll, object).is_err() => {
-                self.index.page_bytes(&Key::of(*coll, object))
-            }
             NotCached::Data { len, .. } => *len,
         }
     }

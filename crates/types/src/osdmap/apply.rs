@@ -264,9 +264,11 @@ impl OsdMap {
     }
 
     fn apply_settings(&mut self, inc: &Incremental) {
-        // An address that is listed already keeps its expiry.
+        // An address that is listed already stays for longer, or as long as it was to. In Ceph its time never changes,
+        // so that who lists it again is told of a time that does not hold; clients ask only for what is listed.
         for (addr, until) in &inc.new_blocklist {
-            self.blocklist.entry(*addr).or_insert(*until);
+            let listed = self.blocklist.entry(*addr).or_insert(*until);
+            *listed = (*listed).max(*until);
         }
         for addr in &inc.old_blocklist {
             self.blocklist.remove(addr);

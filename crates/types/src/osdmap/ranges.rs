@@ -47,9 +47,10 @@ impl RangeBlocklist {
     }
 
     pub(super) fn apply(&mut self, change: &RangeChange) {
-        // As with single addresses, one that is listed keeps its expiry.
+        // As with single addresses.
         for (range, until) in &change.new {
-            self.0.entry(*range).or_insert(*until);
+            let listed = self.0.entry(*range).or_insert(*until);
+            *listed = (*listed).max(*until);
         }
         for range in &change.old {
             self.0.remove(range);

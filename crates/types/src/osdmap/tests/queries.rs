@@ -194,6 +194,21 @@ fn blocklist_matches_incarnations_and_whole_hosts() {
     assert!(!map.is_blocklisted(&EntityAddr::default()));
 }
 
+#[test]
+fn what_is_blocklisted_again_stays_for_the_longer_time() {
+    let mut map = cluster(1);
+    let (addr, range) =
+        (EntityAddr::parse("10.0.0.1:0/77").unwrap(), EntityAddr::cidr([10, 0, 0, 5].into(), 32));
+    for (until, holds) in [(5, 5), (9, 9), (7, 9)] {
+        let mut inc = next(&map);
+        inc.new_blocklist.insert(addr, UTime::new(until, 0));
+        inc.ranges.new.insert(range.unwrap(), UTime::new(until, 0));
+        map.apply(&inc).unwrap();
+        let times = [map.blocklist[&addr], map.range_blocklist.0[&range.unwrap()]];
+        assert_eq!(times, [UTime::new(holds, 0); 2]);
+    }
+}
+
 /// Three times the same OSD is one copy, however it came into the map.
 #[test]
 fn an_osd_that_is_named_twice_is_one_member() {
