@@ -42,6 +42,13 @@ fn a_pool_is_split_under_load_while_an_osd_dies() {
     c.restart("osd.1");
     c.wait("the split", Duration::from_secs(240), |c| pg_num(c, "pg_num") == Some(12));
     load.assert_running(&c);
+    // The last writes before osd.1 was up again may be whole on one OSD alone until the others are sent them. If that
+    // one went now, the load would have to wait until it comes back.
+    c.wait_up_osds(3);
+    c.wait("all copies", Duration::from_secs(240), |c| {
+        c.json("ceph status")["pgmap"]["degraded_objects"].as_u64().unwrap_or(0) == 0
+    });
+    load.assert_running(&c);
     c.kill("osd.2");
     // It comes back to a pool that has been split further meanwhile, and written to.
     c.sh("ceph osd pool set grow pg_num 16");
