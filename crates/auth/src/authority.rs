@@ -35,9 +35,6 @@ pub enum AuthError {
     /// No such entity, a wrong key, a ticket that does not open, a global_id without proof.
     #[error("access denied")]
     Denied,
-    /// The ticket's time is over.
-    #[error("ticket expired")]
-    Expired,
     /// Only a new handshake can give what was asked for: close the connection.
     #[error("a new handshake is due")]
     HandshakeDue,

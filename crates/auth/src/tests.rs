@@ -267,6 +267,17 @@ fn a_long_session_keeps_its_tickets_and_its_global_id() {
     let asked = Bytes::from_static(&[0, 1]);
     let due = answer_mauth(&name, keeper.global_id(), asked, now, &mut rng, &mon).unwrap_err();
     assert_eq!(due, AuthError::HandshakeDue);
+    // So it is when the monitor's clock has gone on, or the ticket's secret was wiped.
+    let asks = |now: UTime, mon: &TestAuthority, rng: &mut StdRng| {
+        let request = mauth_request_tickets(&keeper, rng).unwrap();
+        answer_mauth(&name, keeper.global_id(), request, now, rng, mon).map(drop)
+    };
+    let late = now.plus(ticket_ttl(EntityType::AUTH));
+    assert_eq!(asks(now, &mon, &mut rng), Ok(()));
+    assert_eq!(asks(late, &mon, &mut rng), Err(AuthError::HandshakeDue));
+    let secrets = mon.secrets.insert(EntityType::AUTH, RotatingSecrets::default()).unwrap();
+    assert_eq!(asks(now, &mon, &mut rng), Err(AuthError::HandshakeDue));
+    mon.secrets.insert(EntityType::AUTH, secrets);
     let (authenticated, _) = shake(EntityType::MON, 1, now, &mut mon, &mut keeper, &mut rng).unwrap();
     assert_eq!(authenticated.identity.global_id, 101);
     assert!(!keeper.needs_renewal(EntityType::AUTH, now));

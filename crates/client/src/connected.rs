@@ -178,13 +178,20 @@ impl<C: Copy + Ord + Debug> ConnectedClient<C> {
     }
 
     fn execute(&mut self, mut effects: Vec<Effect>, wire: &mut impl Wire<Conn = C>) {
+        let mut undialed = Vec::new();
         for effect in effects.drain(..) {
             if !matches!(effect, Effect::Done(..)) {
                 tracing::trace!(?effect);
             }
             match effect {
                 Effect::SendMon(tid, message) => self.net.send_mon(tid, &message, wire),
-                Effect::Dial(session, addrs) => self.dial(session, &addrs, wire),
+                Effect::Dial(session, addrs) => match self.net.dial(&addrs, wire) {
+                    Some(link) => {
+                        self.links.insert(session, link);
+                        self.sessions.insert(link, session);
+                    }
+                    None => undialed.push(session),
+                },
                 Effect::Close(session) => {
                     if let Some(link) = self.links.remove(&session) {
                         self.sessions.remove(&link);
@@ -203,15 +210,9 @@ impl<C: Copy + Ord + Debug> ConnectedClient<C> {
             }
         }
         self.effects = effects;
-    }
-
-    fn dial(&mut self, session: SessionId, addrs: &EntityAddrVec, wire: &mut impl Wire<Conn = C>) {
-        match self.net.dial(addrs, wire) {
-            Some(link) => {
-                self.links.insert(session, link);
-                self.sessions.insert(link, session);
-            }
-            None => self.handle(Event::SessionClosed(session), wire),
+        // What comes of that is newer than all effects above: a timer that it sets is not to be replaced.
+        for session in undialed {
+            self.handle(Event::SessionClosed(session), wire);
         }
     }
 }

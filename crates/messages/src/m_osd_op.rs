@@ -77,6 +77,14 @@ impl Default for ObjectLocator {
     }
 }
 
+impl ObjectLocator {
+    /// For the object of that name: a key that is the name is none (`hobject_t::set_key`).
+    pub fn of(self, oid: &Bytes) -> ObjectLocator {
+        let key = if self.key == *oid { Bytes::new() } else { self.key };
+        ObjectLocator { key, ..self }
+    }
+}
+
 /// Version 6; compat 6 when `hash` is used, else 3.
 impl Encode for ObjectLocator {
     fn encode(&self, out: &mut Vec<u8>, features: Features) {
@@ -268,7 +276,7 @@ impl Body for MOSDOp {
             reqid,
             client_inc,
             mtime,
-            locator,
+            locator: locator.of(&oid),
             oid,
             ops,
             snapid: SnapId::decode(input)?,

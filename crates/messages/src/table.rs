@@ -1,4 +1,5 @@
-//! The table of messages: number, type, encoding version and compat, priority as a sender sets it.
+//! The table of messages: number, type, encoding version and compat, priority as a sender sets it, and whether clients
+//! send it, too: all others come from monitors and OSDs alone.
 
 use codec::DecodeError;
 
@@ -13,12 +14,12 @@ pub(crate) trait Body: Sized {
 }
 
 macro_rules! messages {
-    ($($(#[$doc:meta])* $name:ident = $kind:literal, v $version:literal / $compat:literal, prio $prio:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $kind:literal, v $version:literal / $compat:literal, prio $prio:literal $(, $from:ident)?;)*) => {
         /// A decoded message. `Unknown` keeps what this version does not know.
         #[derive(Clone, Debug)]
         pub enum Message {
             $($(#[$doc])* $name(Box<$name>),)*
-            /// A type number without a row in the table, or a version newer than we read.
+            /// A type number without a row in the table, a version newer than we read, or what clients do not send.
             Unknown(Box<RawMessage>),
         }
 
@@ -27,6 +28,9 @@ macro_rules! messages {
         })*
 
         $(impl $name {
+            /// The message's type number.
+            pub const KIND: u16 = $kind;
+
             /// The segments to send; `tid` names the request (or the request that this answers).
             pub fn to_raw(&self, tid: u64) -> RawMessage {
                 let mut raw = RawMessage {
@@ -63,6 +67,24 @@ macro_rules! messages {
                 }
             }
 
+            /// True for a type that clients send.
+            fn is_from_clients(kind: u16) -> bool {
+                match kind {
+                    $($($kind => stringify!($from) == "clients",)?)*
+                    _ => false,
+                }
+            }
+
+            /// Reads a message from a client. What clients do not send stays as it is: some of it takes many times the
+            /// memory when it is read.
+            pub fn decode_from_client(raw: RawMessage) -> Result<Message, DecodeError> {
+                if Message::is_from_clients(raw.kind) {
+                    Message::decode(raw)
+                } else {
+                    Ok(Message::Unknown(Box::new(raw)))
+                }
+            }
+
             /// Reads a message from its segments.
             pub fn decode(raw: RawMessage) -> Result<Message, DecodeError> {
                 match raw.kind {
@@ -81,31 +103,31 @@ macro_rules! messages {
 
 messages! {
     /// Keeps an OSD session alive; no answer.
-    MPing = 2, v 1/1, prio 127;
+    MPing = 2, v 1/1, prio 127, clients;
     /// The monitor map.
     MMonMap = 4, v 1/1, prio 196;
     /// Asks for it.
-    MMonGetMap = 5, v 1/1, prio 127;
+    MMonGetMap = 5, v 1/1, prio 127, clients;
     /// Asks for OSD maps by epoch.
-    MMonGetOSDMap = 6, v 0/0, prio 127;
+    MMonGetOSDMap = 6, v 0/0, prio 127, clients;
     /// How full is the cluster?
-    MStatfs = 13, v 2/1, prio 127;
+    MStatfs = 13, v 2/1, prio 127, clients;
     /// Its answer.
     MStatfsReply = 14, v 1/1, prio 196;
     /// What a client wants to be told.
-    MMonSubscribe = 15, v 3/1, prio 127;
+    MMonSubscribe = 15, v 3/1, prio 127, clients;
     /// Renewal of tickets.
-    MAuth = 17, v 1/1, prio 127;
+    MAuth = 17, v 1/1, prio 127, clients;
     /// Its answer.
     MAuthReply = 18, v 1/1, prio 196;
     /// How new is a map?
-    MMonGetVersion = 19, v 1/1, prio 127;
+    MMonGetVersion = 19, v 1/1, prio 127, clients;
     /// Its answer.
     MMonGetVersionReply = 20, v 2/2, prio 196;
     /// Maps, from monitors and OSDs.
     MOSDMap = 41, v 4/3, prio 196;
     /// A client's operation on an object.
-    MOSDOp = 42, v 8/3, prio 63;
+    MOSDOp = 42, v 8/3, prio 63, clients;
     /// Its answer.
     MOSDOpReply = 43, v 8/2, prio 127;
     /// To a watcher or a notifier.
@@ -113,39 +135,39 @@ messages! {
     /// Answer to a change of a pool.
     MPoolOpReply = 48, v 1/1, prio 196;
     /// A change of a pool by librados.
-    MPoolOp = 49, v 4/2, prio 127;
+    MPoolOp = 49, v 4/2, prio 127, clients;
     /// A command to the monitors.
-    MMonCommand = 50, v 1/1, prio 127;
+    MMonCommand = 50, v 1/1, prio 127, clients;
     /// Its answer.
     MMonCommandAck = 51, v 1/1, prio 196;
     /// Lines of the cluster log.
-    MLog = 52, v 1/1, prio 127;
+    MLog = 52, v 1/1, prio 127, clients;
     /// They are written down.
     MLogAck = 53, v 1/1, prio 127;
     /// Statistics of pools?
-    MGetPoolStats = 58, v 1/1, prio 127;
+    MGetPoolStats = 58, v 1/1, prio 127, clients;
     /// Its answer.
     MGetPoolStatsReply = 59, v 2/1, prio 196;
     /// OSD to client: hold operations.
-    MOSDBackoff = 61, v 1/1, prio 127;
+    MOSDBackoff = 61, v 1/1, prio 127, clients;
     /// Options of a client.
     MConfig = 62, v 1/1, prio 196;
     /// A command to one daemon.
-    MCommand = 97, v 1/1, prio 127;
+    MCommand = 97, v 1/1, prio 127, clients;
     /// Its answer.
     MCommandReply = 98, v 1/1, prio 127;
     /// A daemon makes itself known to the manager.
-    MMgrOpen = 0x700, v 3/1, prio 127;
+    MMgrOpen = 0x700, v 3/1, prio 127, clients;
     /// What the manager wants reported.
     MMgrConfigure = 0x701, v 2/1, prio 127;
     /// A daemon reports.
-    MMgrReport = 0x702, v 9/1, prio 127;
+    MMgrReport = 0x702, v 9/1, prio 127, clients;
     /// A daemon ends.
-    MMgrClose = 0x708, v 1/1, prio 127;
+    MMgrClose = 0x708, v 1/1, prio 127, clients;
     /// The manager map.
     MMgrMap = 0x704, v 1/1, prio 196;
     /// A command to the manager.
-    MMgrCommand = 0x709, v 1/1, prio 127;
+    MMgrCommand = 0x709, v 1/1, prio 127, clients;
     /// Its answer.
     MMgrCommandReply = 0x70a, v 1/1, prio 127;
     /// OSD to monitor: mark me up.

@@ -79,9 +79,10 @@ const SEED: u32 = u32::MAX;
 const CONTROL_BYTES_MAX: u32 = 64 << 10;
 const FRONT_BYTES_MAX: u32 = 32 << 20;
 const DATA_BYTES_MAX: u32 = 128 << 20;
-/// Longest front and longest payload from a peer that is no OSD and talks to a monitor or manager. The longest that
-/// stock clients send are CRUSH maps (less than 1 MiB with 10,000 OSDs), keyrings to be imported (200 bytes an entity),
-/// and values of `config-key` (64 KiB).
+/// Longest front and longest payload from a peer that is no OSD and talks to a monitor or manager. The longest payloads
+/// that stock clients send are CRUSH maps (less than 1 MiB with 10,000 OSDs) and keyrings to be imported (200 bytes an
+/// entity); what is typed is in a front, as are values of `config-key` (64 KiB).
+const COMMAND_FRONT_BYTES_MAX: u32 = 1 << 20;
 const COMMAND_BYTES_MAX: u32 = 16 << 20;
 
 /// What a peer may send, by what it is known to be.
@@ -104,7 +105,7 @@ impl Limits {
         match self {
             Limits::Handshake => (CONTROL_BYTES_MAX, CONTROL_BYTES_MAX),
             Limits::Any => (FRONT_BYTES_MAX, DATA_BYTES_MAX),
-            Limits::Command => (COMMAND_BYTES_MAX, COMMAND_BYTES_MAX),
+            Limits::Command => (COMMAND_FRONT_BYTES_MAX, COMMAND_BYTES_MAX),
             Limits::Osd => (PEER_SEGMENT_BYTES_MAX, PEER_SEGMENT_BYTES_MAX),
         }
     }

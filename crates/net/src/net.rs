@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use auth::{Authority, RotatingSecrets, TicketKeeper};
 use bytes::Bytes;
-use messages::{Message, RawMessage};
+use messages::{MOSDOp, Message, RawMessage};
 use msgr::{CloseReason, Config, ConnEvent, Connection, Ctx, Established, InSessions, Output, Role};
 use rand::{SeedableRng, rngs::StdRng};
 use types::{EntityAddrVec, EntityType, OsdId};
@@ -39,6 +39,10 @@ const MON_KEEPALIVE: Duration = Duration::from_secs(10);
 /// A monitor that has said nothing for so long since it was asked is given up, and dialed again
 /// (`mon_client_ping_timeout`): if its host is gone, the connection does not close by itself.
 const MON_SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Longest front of a client's message but for `MOSDOp`, whose memory is counted before it is received: what is typed
+/// at a terminal, and maps by name. Some of that takes ten times the memory when it is read.
+const CLIENT_FRONT_BYTES_MAX: usize = 1 << 20;
 
 /// What came of an event, for the machine.
 #[derive(Debug)]
@@ -186,6 +190,12 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     /// Asks the monitor for new tickets with the next tick: services refuse the current ones.
     pub fn want_tickets(&mut self) {
         self.wants_tickets = true;
+    }
+
+    /// True, once, when services refuse the tickets and this part of the daemon keeps no session with a monitor: the
+    /// one that does is to ask for new ones.
+    pub fn pass_ticket_wish_on(&mut self) -> bool {
+        self.mon.is_none() && std::mem::take(&mut self.wants_tickets)
     }
 
     /// Where the daemon listens, once it is known.
@@ -459,7 +469,17 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         out: &mut Vec<NetEvent>,
     ) -> bool {
         let (kind, tid) = (raw.kind, raw.tid);
-        match (Message::decode(raw), purpose) {
+        let decoded = if self.links.get(&conn).is_some_and(|link| link.is_client) {
+            if kind != MOSDOp::KIND && raw.front.len() > CLIENT_FRONT_BYTES_MAX {
+                let bytes = raw.front.len();
+                tracing::warn!(kind, bytes, "a client's message is too long; closing its connection");
+                return false;
+            }
+            Message::decode_from_client(raw)
+        } else {
+            Message::decode(raw)
+        };
+        match (decoded, purpose) {
             (Ok(Message::MAuthReply(reply)), Purpose::Mon) => self.on_auth_reply(conn, *reply, wire, out),
             // As in any message, there may be something in it that later ones rely on.
             (Ok(Message::Unknown(raw)), Purpose::Inbound) if self.is_in_session(conn) => {

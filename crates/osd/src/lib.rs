@@ -40,7 +40,7 @@ mod watchdog;
 pub use event::{ConnId, Effect, Event, Fault, Peer};
 pub use map_store::MapStore;
 pub use osd::{OWN_TIMERS, Osd, OsdConfig};
-pub use shard::{SHARDS_MAX, Shard};
+pub use shard::{CONTROL, SHARDS_MAX, Shard};
 pub use shard_message::{Report, ShardMessage};
 pub use slow_ops::SlowOps;
 pub use watchdog::PATIENCE_AT_MOST;

@@ -26,6 +26,7 @@ fn bounds_object() -> HObject {
 
 const OLDEST: &[u8] = b"oldest_map";
 const NEWEST: &[u8] = b"newest_map";
+const BORN: &[u8] = b"store_born";
 
 /// Which maps are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,10 +35,13 @@ pub struct MapStore {
     pub oldest: Epoch,
     /// Newest epoch kept; 0 for none.
     pub newest: Epoch,
+    /// The OSD has taken part in no earlier epoch with this store; 0 if that is not known, as of stores that had maps
+    /// before this was noted.
+    pub born: Epoch,
 }
 
 impl MapStore {
-    /// Reads the bounds. The objects are small and of the OSD's own collection, whose index is
+    /// Reads what is kept of them. The objects are small and of the OSD's own collection, whose index is
     /// loaded at mount.
     pub fn load(store: &dyn ObjectStore) -> Result<MapStore, NotCached> {
         let read = |name: &[u8]| -> Result<Epoch, NotCached> {
@@ -45,7 +49,7 @@ impl MapStore {
             let bytes = value.and_then(|v| v.first_chunk::<4>().copied()).unwrap_or_default();
             Ok(Epoch(u32::from_le_bytes(bytes)))
         };
-        Ok(MapStore { oldest: read(OLDEST)?, newest: read(NEWEST)? })
+        Ok(MapStore { oldest: read(OLDEST)?, newest: read(NEWEST)?, born: read(BORN)? })
     }
 
     /// The encoded full map of `epoch`.
@@ -75,7 +79,7 @@ impl MapStore {
         if epoch.0 > EPOCHS_KEPT {
             self.drop_below(txn, Epoch(epoch.0 - EPOCHS_KEPT));
         }
-        let bounds = [(OLDEST, self.oldest), (NEWEST, self.newest)];
+        let bounds = [(OLDEST, self.oldest), (NEWEST, self.newest), (BORN, self.born)];
         let bounds = bounds.map(|(k, v)| (Bytes::from_static(k), Bytes::copy_from_slice(&v.0.to_le_bytes())));
         txn.push(&bounds_object(), Mutation::OmapSet(bounds.into()));
     }
@@ -122,8 +126,10 @@ mod tests {
         assert_eq!((loaded.oldest, loaded.newest), (Epoch(1), Epoch(5)));
         assert_eq!(loaded.incremental(&store, Epoch(3)).unwrap().unwrap(), "inc 3");
         push(&mut store, &mut maps, 9, false);
+        maps.born = Epoch(7);
+        push(&mut store, &mut maps, 10, true);
         let loaded = MapStore::load(&store).unwrap();
-        assert_eq!((loaded.oldest, loaded.newest), (Epoch(9), Epoch(9)));
+        assert_eq!(loaded, MapStore { oldest: Epoch(9), newest: Epoch(10), born: Epoch(7) });
         assert_eq!(loaded.full(&store, Epoch(5)).unwrap(), None);
     }
 

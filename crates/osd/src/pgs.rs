@@ -154,11 +154,11 @@ impl Pgs {
 }
 
 /// The answer to an OSD that asks for a copy that was here, or for an object of it, and waits: there is none. `epoch`
-/// is the newest map's.
-fn answer_without_pg(message: Message, epoch: Epoch) -> Option<Message> {
+/// is the newest map's, `store_born` the first's that the store had.
+fn answer_without_pg(message: Message, epoch: Epoch, store_born: Epoch) -> Option<Message> {
     match message {
         Message::MPgQuery(query) => {
-            let info = PgInfo { created: query.created, epoch, ..PgInfo::default() };
+            let info = PgInfo { created: query.created, epoch, store_born, ..PgInfo::default() };
             let (intervals, leases) = (Vec::new(), Vec::new());
             Some(MPgNotify { pgid: query.pgid, epoch, info, intervals, leases }.into())
         }
@@ -387,7 +387,7 @@ impl Osd {
     }
 
     fn answer_without_pg(&mut self, from: OsdId, message: Message, ctx: &mut Ctx<'_>) {
-        if let Some(answer) = answer_without_pg(message, self.map.epoch) {
+        if let Some(answer) = answer_without_pg(message, self.map.epoch, self.maps.born) {
             self.send_osd(from, answer, ctx);
         }
     }

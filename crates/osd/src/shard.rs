@@ -10,7 +10,7 @@ use crate::ConnId;
 pub const SHARDS_MAX: u16 = 32;
 
 /// The shard that speaks with the monitors, beats for all, and tells the others what it learns.
-pub(crate) const CONTROL: u16 = 0;
+pub const CONTROL: u16 = 0;
 
 /// One shard among those of its OSD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

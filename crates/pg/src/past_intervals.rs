@@ -16,13 +16,17 @@ use crate::{Pg, pg::Phase, unfound::is_given_up};
 /// not grow with every restart while the PG is not clean (`pi_compact_rep::add_interval`). That all OSDs of the later
 /// interval were removed from the map tells nothing of this one: see [`Pg::is_told`].
 pub(crate) fn forget_superseded(intervals: &mut Vec<PgInterval>) {
-    let (mut kept, mut later) = (Vec::with_capacity(intervals.len()), Later::default());
+    let (mut kept, mut later) = (Vec::<PgInterval>::with_capacity(intervals.len()), Later::default());
     for interval in intervals.drain(..).rev() {
         let osds: BTreeSet<OsdId> = interval.acting.iter().copied().filter(|osd| osd.is_some()).collect();
         let osds: Vec<OsdId> = osds.into_iter().collect();
-        if !(later.names_all(&osds, interval.last) && later.has_part_of(&osds, interval.last)) {
-            later.add(&osds, interval.last);
-            kept.push(interval);
+        let part = later.part_of(&osds, interval.last).filter(|_| later.names_all(&osds, interval.last));
+        match part.and_then(|nth| kept.get_mut(nth)) {
+            Some(later) => later.speak_for(&interval),
+            None => {
+                later.add(&osds, interval.last, kept.len());
+                kept.push(interval);
+            }
         }
     }
     kept.reverse();
@@ -37,12 +41,13 @@ struct Later {
     by_osd: BTreeMap<OsdId, Epoch>,
     /// A tree in which the members of an interval are a path: from each node, by the next member.
     next: BTreeMap<(usize, OsdId), usize>,
-    /// By node: when the last interval ended that has just the members up to there.
-    ends: Vec<Option<Epoch>>,
+    /// By node: when the last interval ended that has just the members up to there, and which it is.
+    ends: Vec<Option<(Epoch, usize)>>,
 }
 
 impl Later {
-    fn add(&mut self, osds: &[OsdId], last: Epoch) {
+    /// Adds the `nth` interval.
+    fn add(&mut self, osds: &[OsdId], last: Epoch, nth: usize) {
         if self.ends.is_empty() {
             self.ends.push(None);
         }
@@ -55,7 +60,7 @@ impl Later {
                 self.ends.push(None);
             }
         }
-        self.ends[node] = self.ends[node].max(Some(last));
+        self.ends[node] = self.ends[node].max(Some((last, nth)));
     }
 
     /// True if each of these is a member of an interval that ended in epoch `last` or later.
@@ -63,18 +68,18 @@ impl Later {
         osds.iter().all(|osd| self.by_osd.get(osd).is_some_and(|end| *end >= last))
     }
 
-    /// True if an interval that ended in epoch `last` or later had no members but these.
-    fn has_part_of(&self, osds: &[OsdId], last: Epoch) -> bool {
+    /// An interval that ended in epoch `last` or later and had no members but these.
+    fn part_of(&self, osds: &[OsdId], last: Epoch) -> Option<usize> {
         // Nodes to look at, each with how many of the OSDs come before those that may follow it.
         let mut open = vec![(0, 0)];
         while let Some((node, before)) = open.pop() {
-            if self.ends.get(node).is_some_and(|end| *end >= Some(last)) {
-                return true;
+            if let Some((_, nth)) = self.ends.get(node).copied().flatten().filter(|(end, _)| *end >= last) {
+                return Some(nth);
             }
             let more = osds.iter().enumerate().skip(before);
             open.extend(more.filter_map(|(at, osd)| Some((*self.next.get(&(node, *osd))?, at + 1))));
         }
-        false
+        None
     }
 }
 
@@ -91,7 +96,13 @@ impl Pg {
         let is_past = |interval: &PgInterval| interval.last >= clean && interval.last < since;
         self.intervals.extend(theirs.into_iter().filter(is_past));
         self.intervals.sort_by_key(span);
-        self.intervals.dedup_by_key(|interval| span(interval));
+        self.intervals.dedup_by(|other, kept| {
+            let is_same = span(other) == span(kept);
+            if is_same {
+                kept.speak_for(other);
+            }
+            is_same
+        });
         forget_superseded(&mut self.intervals);
         self.intervals.iter().any(|interval| known.binary_search(&span(interval)).is_err())
     }
@@ -106,13 +117,30 @@ impl Pg {
     }
 
     /// True when a member of the interval has told what it has, or was given up (`osd lost`) since the interval began.
-    /// Also true when no member exists any more, and no other OSD may have more (`untold` is empty): an operator who
-    /// removed them all (`osd purge`) gave them up for good, and there is none left to come back, or to be marked lost.
+    /// Also true when no member remains, and no other OSD may have more (`untold` is empty): an operator who removed
+    /// them all (`osd purge`) gave them up for good, and there is none left to come back, or to be marked lost.
     fn is_told(&self, interval: &PgInterval, untold: &BTreeSet<OsdId>, map: &OsdMap) -> bool {
-        let is_lost = |osd: OsdId| map.exists(osd) && map.info(osd).lost_at > interval.first;
-        let mut members = interval.acting.iter().copied().filter(|osd| osd.is_some());
-        members.clone().any(|osd| osd == self.me || self.is_probed(osd, map) || is_lost(osd))
-            || !members.any(|osd| map.exists(osd)) && untold.is_empty()
+        let is_lost = |osd: &OsdId| map.exists(*osd) && map.info(*osd).lost_at > interval.first;
+        let mut remaining = self.remaining(interval, map);
+        interval.acting.iter().filter(|osd| osd.is_some()).any(is_lost)
+            || remaining.clone().any(|osd| osd == self.me || self.is_probed(osd, map))
+            || remaining.next().is_none() && untold.is_empty()
+    }
+
+    /// The members of the interval that may still have what was written in it. One that was purged has not. Nor has one
+    /// that says that its store is younger than what it would answer for, as its OSD was made anew (`osd destroy`),
+    /// unless it was part of the active PG since: then it has all. Ceph takes the word of such a store.
+    fn remaining(&self, interval: &PgInterval, map: &OsdMap) -> impl Iterator<Item = OsdId> + Clone {
+        let has_it = |osd: &OsdId| {
+            let told = self.peer_info.get(osd).filter(|_| self.is_probed(*osd, map));
+            let (born, started) = match told {
+                _ if *osd == self.me => (self.store_born, self.info.last_epoch_started),
+                Some(info) => (info.store_born, info.last_epoch_started),
+                None => return true,
+            };
+            born <= interval.speaks_since() || started >= interval.first
+        };
+        interval.acting.iter().copied().filter(move |osd| osd.is_some() && map.exists(*osd) && has_it(osd))
     }
 
     /// Members of the open intervals that have not told what they have and were not given up. An interval of which they
@@ -131,7 +159,7 @@ impl Pg {
         let untold = self.untold_members(map);
         let mut wanted = BTreeSet::new();
         for interval in self.open_intervals(map).filter(|interval| !self.is_told(interval, &untold, map)) {
-            let mut members = interval.acting.iter().copied().filter(|osd| map.exists(*osd)).peekable();
+            let mut members = self.remaining(interval, map).peekable();
             if members.peek().is_none() {
                 wanted.extend(&untold);
             }
@@ -243,7 +271,7 @@ mod tests {
         let away = world.add_down_osd();
         let interval = |nth: u32, acting: Vec<OsdId>| {
             let (first, primary) = (Epoch(begun.0 + nth), acting[0]);
-            PgInterval { first, last: first, acting, primary, maybe_went_rw: true }
+            PgInterval { first, last: first, acting, primary, maybe_went_rw: true, forgotten_since: Epoch(0) }
         };
         world.pg.intervals = vec![interval(1, vec![away]), interval(2, vec![stray, world.pg.me])];
         world.map.epoch = Epoch(begun.0 + 3);
@@ -302,7 +330,14 @@ mod tests {
         let (first, last) = (Epoch(world.map.epoch.0 + 1), Epoch(world.map.epoch.0 + 2));
         world.map.epoch = Epoch(last.0 + 1);
         world.map.osd_state[at] = types::OsdState::EXISTS;
-        let interval = PgInterval { first, last, acting: vec![other], primary: other, maybe_went_rw: true };
+        let interval = PgInterval {
+            first,
+            last,
+            acting: vec![other],
+            primary: other,
+            maybe_went_rw: true,
+            forgotten_since: Epoch(0),
+        };
         world.pg.intervals.push(interval);
         world.handle(Event::NewMap);
         (world, other)
@@ -428,11 +463,84 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_osd_that_was_made_anew_tells_nothing_of_what_the_store_before_had() {
+        let first = left_behind().0.pg.intervals[0].first;
+        // With when its store began, and when it was part of the active PG last.
+        for (born, started, is_told) in [
+            (Epoch(0), Epoch(0), true),
+            (first, Epoch(0), true),
+            (first.next(), Epoch(0), false),
+            (first.next(), first, true),
+        ] {
+            let (mut world, anew) = left_behind();
+            let away = world.add_down_osd();
+            world.pg.intervals[0].acting.push(away);
+            let at = usize::try_from(anew.0).unwrap();
+            world.map.osd_state[at] = types::OsdState::EXISTS | types::OsdState::UP;
+            world.map.osd_info[at].up_from = Epoch(first.0 + 5);
+            world.map.epoch = Epoch(first.0 + 5);
+            world.handle(Event::NewMap);
+            let (pgid, epoch) = (world.pg.pgid, world.map.epoch);
+            let info = PgInfo { store_born: born, last_epoch_started: started, ..PgInfo::default() };
+            let notify = MPgNotify { pgid, epoch, info, intervals: Vec::new(), leases: Vec::new() };
+            world.say(anew, notify.into());
+            assert_eq!(world.pg.phase != Phase::Down, is_told, "born in {born}, started in {started}");
+            if !is_told {
+                let shown = world.pg.peering_json("now", &world.map);
+                let blocking = shown["peering_blocked_by"].as_array().unwrap();
+                assert_eq!(blocking.iter().map(|by| &by["osd"]).collect::<Vec<_>>(), [&json!(away.0)]);
+                // Given up as one that was purged: there is no other.
+                world.pg.intervals.iter_mut().for_each(|past| past.acting.retain(|osd| *osd != away));
+                assert!(world.pg.is_past_told(&world.map));
+            }
+        }
+    }
+
+    #[test]
+    fn a_primary_that_was_made_anew_tells_nothing_of_what_its_store_before_had() {
+        let (mut world, away) = left_behind();
+        let (me, first) = (world.pg.me, world.pg.intervals[0].first);
+        world.pg.intervals[0].acting = vec![me, away];
+        for (born, is_told) in [(first, true), (first.next(), false)] {
+            world.pg.set_store_born(born);
+            assert_eq!(world.pg.is_past_told(&world.map), is_told);
+            assert_eq!(world.pg.own_info().store_born, born);
+        }
+    }
+
+    #[test]
+    fn what_answers_for_forgotten_intervals_does_so_only_with_a_store_of_then() {
+        let mut intervals = vec![
+            interval(5, 6, &[0, 1, 2]),
+            interval(7, 8, &[0, 1, 2]),
+            interval(9, 9, &[0, 1]),
+            interval(10, 10, &[2, 3]),
+        ];
+        forget_superseded(&mut intervals);
+        let spans: Vec<_> =
+            intervals.iter().map(|interval| (interval.first.0, interval.speaks_since().0)).collect();
+        assert_eq!(spans, [(9, 5), (10, 10)]);
+
+        let mut world = World::active();
+        world.pg.info.last_epoch_clean = Epoch(0);
+        world.pg.info.since = Epoch(20);
+        // Others know of it, or do not.
+        let plain = interval(9, 9, &[0, 1]);
+        for theirs in [plain.clone(), intervals[0].clone(), plain] {
+            world.pg.learn_intervals(vec![theirs], Epoch(0));
+        }
+        assert_eq!(
+            world.pg.intervals.iter().map(|interval| interval.speaks_since().0).collect::<Vec<_>>(),
+            [5]
+        );
+    }
+
     /// From epoch to epoch, by these OSDs.
     fn interval(first: u32, last: u32, acting: &[i32]) -> PgInterval {
         let acting: Vec<OsdId> = acting.iter().copied().map(OsdId).collect();
         let (first, last, primary) = (Epoch(first), Epoch(last), acting[0]);
-        PgInterval { first, last, acting, primary, maybe_went_rw: true }
+        PgInterval { first, last, acting, primary, maybe_went_rw: true, forgotten_since: Epoch(0) }
     }
 
     #[test]
@@ -489,7 +597,8 @@ mod tests {
         ];
         let learn = |world: &mut World, clean: u32| world.pg.learn_intervals(theirs.clone(), Epoch(clean));
         assert!(learn(&mut world, 0));
-        assert_eq!(world.pg.intervals, [theirs[1].clone()], "the present one is not over");
+        let both = PgInterval { forgotten_since: theirs[0].first, ..theirs[1].clone() };
+        assert_eq!(world.pg.intervals, [both], "the present one is not over");
         assert!(!learn(&mut world, 0));
         assert!(!learn(&mut world, at - 5) && world.pg.intervals.is_empty());
     }

@@ -182,7 +182,7 @@ impl Pg {
     }
 
     pub(crate) fn own_info(&self) -> PgInfo {
-        PgInfo { missing_count: self.missing.len() as u64, ..self.info.clone() }
+        PgInfo { missing_count: self.missing.len() as u64, store_born: self.store_born, ..self.info.clone() }
     }
 
     /// The other members: those that act, and those that are filled.

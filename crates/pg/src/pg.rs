@@ -108,6 +108,8 @@ pub struct Pg {
     pub(crate) pgid: PgId,
     pub(crate) coll: CollId,
     pub(crate) me: OsdId,
+    /// See [`PgInfo::store_born`].
+    pub(crate) store_born: Epoch,
     pub(crate) info: PgInfo,
     /// The info that the store has; none before the first change.
     pub(crate) kept: Option<PgInfo>,
@@ -154,6 +156,7 @@ impl Pg {
             pgid,
             coll: CollId::pg(pgid),
             me,
+            store_born: Epoch(0),
             info: PgInfo::default(),
             kept: None,
             intervals: Vec::new(),
@@ -187,6 +190,11 @@ impl Pg {
             is_clean: false,
             is_removed: false,
         }
+    }
+
+    /// The first map that the store had which the PG is in: what the OSD took part in before, another store has.
+    pub fn set_store_born(&mut self, epoch: Epoch) {
+        self.store_born = epoch;
     }
 
     /// A PG that was absent begins: it is new in the cluster, or new here. `created` is the epoch in which it was made,

@@ -85,6 +85,7 @@ impl Pg {
     /// A child with this PG's past, and nothing else.
     fn child(&self, id: u32, pgid: PgId, totals: PgTotals, epoch: Epoch) -> Pg {
         let mut child = Pg::absent(id, pgid, self.me);
+        child.store_born = self.store_born;
         child.info = PgInfo { totals, created: epoch, ..self.info.clone() };
         child.intervals = self.intervals.clone();
         child.members = self.members.clone();

@@ -18,6 +18,8 @@ pub enum Outcome {
     ShardMessage(u16, ShardMessage),
     /// Each other shard is to have the tickets and secrets that this one has: [`ShardMachine::own_auth`].
     ShareAuth,
+    /// The control shard, which is another one, is to get new tickets: [`Net::want_tickets`].
+    WantTickets,
     /// [`ShardMachine::on_timer`] at this time; replaces a timer of the same token.
     SetTimer(Token, Instant),
     /// Options have other values: [`Osd::option`] has them.
@@ -146,6 +148,9 @@ impl<C: Copy + Ord + Debug> ShardMachine<C> {
         self.net.tick(wire, &mut self.messages);
         self.handle_messages(wire);
         self.authority.renew(&mut self.net, wire);
+        if self.net.pass_ticket_wish_on() {
+            self.outcomes.push(Outcome::WantTickets);
+        }
     }
 
     /// An operator's command at the OSD's own socket, from a session of its own ([`ConnId::local`]). It is answered by

@@ -45,7 +45,7 @@ impl GivenUp {
 }
 
 /// By the number of the write that it is of; none if there is no object.
-type Content = Option<u8>;
+pub(crate) type Content = Option<u8>;
 
 /// An object before the OSD was away, and after.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,7 @@ impl World {
         Ok(lost)
     }
 
-    fn is_down(&self, id: usize) -> bool {
+    pub(crate) fn is_down(&self, id: usize) -> bool {
         self.osdmap().is_some_and(|map| map.is_down(OsdId(id as i32)))
     }
 
@@ -187,7 +187,7 @@ impl World {
         self.until("all PGs to be clean", World::is_clean)
     }
 
-    fn pgs_in(&self, state: PgState) -> BTreeSet<PgId> {
+    pub(crate) fn pgs_in(&self, state: PgState) -> BTreeSet<PgId> {
         let states = self.parts().flat_map(|part| part.machine.osd.led_states());
         states.filter(|(_, its)| its.has(state)).map(|(pgid, _)| pgid).collect()
     }
@@ -227,9 +227,7 @@ impl World {
         for (at, object) in objects.iter().enumerate() {
             let views = [(SnapId::HEAD, object.heads(how)), (SNAP, object.snaps())];
             for (snapid, right) in views {
-                let op = OsdOp { params: OpParams::extent(0, 0), ..OsdOp::new(OpCode::READ) };
-                let response = self.ask(Request { snapid, ..Request::new(pool, name(at), vec![op]) })?;
-                let found = found(at, &response)?;
+                let found = self.content(pool, at, snapid)?;
                 if !right.contains(&found) {
                     return Err(format!(
                         "object {at} at {snapid:?} is {found:?}, it was not given up: {object:?}"
@@ -241,8 +239,15 @@ impl World {
         Ok(lost)
     }
 
+    /// What an object has.
+    pub(crate) fn content(&mut self, pool: PoolId, at: usize, snapid: SnapId) -> Result<Content, String> {
+        let op = OsdOp { params: OpParams::extent(0, 0), ..OsdOp::new(OpCode::READ) };
+        let response = self.ask(Request { snapid, ..Request::new(pool, name(at), vec![op]) })?;
+        found(at, &response)
+    }
+
     /// Changes an object from one content to another.
-    fn put(
+    pub(crate) fn put(
         &mut self,
         pool: PoolId,
         at: usize,

@@ -23,6 +23,7 @@
 //! [`hostile`] has what any peer may send, for tests and for fuzzing.
 //!
 //! [`World::given_up`] is about what an operator gives up when devices are gone beyond redundancy,
+//! [`World::destroyed`] about an OSD that is made anew while another one is down that has more,
 //! [`World::hung_device`] about a device that falls silent for good, [`World::held_change`] about a change that a
 //! device does not take before a crash, [`World::filled_up`] about devices that fill up while the monitor is away,
 //! [`World::too_small`] about one that is too small for what its OSD has missed.
@@ -43,6 +44,7 @@ mod client_process;
 mod clocks;
 mod conditional_objects;
 mod crowding;
+mod destroyed;
 mod device_faults;
 mod faults;
 mod fenced;

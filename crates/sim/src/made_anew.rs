@@ -68,13 +68,18 @@ impl World {
     pub(crate) fn remove_osd(&mut self, removal: Removal) {
         let id = self.bad_osd();
         if self.is_clean() && self.made_anew.is_none() {
-            let process = self.osd_process(id);
-            self.note(format!("osd.{id} loses its device: {removal:?}"));
-            self.end(process, End::PowerCut);
             self.rotten = Some(id);
-            self.made_anew = Some(MadeAnew { id, removal, wait: Wait::Down });
-            self.schedule.after(LOOK, process, Scheduled::MakeAnew);
+            self.lose_device(id, removal);
         }
+    }
+
+    /// An OSD loses its device, and is made anew.
+    pub(crate) fn lose_device(&mut self, id: usize, removal: Removal) {
+        let process = self.osd_process(id);
+        self.note(format!("osd.{id} loses its device: {removal:?}"));
+        self.end(process, End::PowerCut);
+        self.made_anew = Some(MadeAnew { id, removal, wait: Wait::Down });
+        self.schedule.after(LOOK, process, Scheduled::MakeAnew);
     }
 
     /// True while an OSD has no store to start on.

@@ -99,6 +99,7 @@ impl Membership {
             acting: self.acting.clone(),
             primary: self.primary,
             maybe_went_rw: is_enough && lived,
+            forgotten_since: Epoch(0),
         }
     }
 }

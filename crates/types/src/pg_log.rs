@@ -51,7 +51,7 @@ pub struct PgTotals {
 
 /// Where a copy of a PG is (`pg_info_t`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 6, compat = 1)]
+#[codec(version = 7, compat = 1)]
 pub struct PgInfo {
     /// The newest change in its log.
     pub last_update: EVersion,
@@ -94,6 +94,10 @@ pub struct PgInfo {
     /// takes over another's version, is newer than all of these.
     #[codec(since = 6)]
     pub last_user_version: u64,
+    /// The first map that the copy's store had, where the copy is told of; 0 for none, or for one that is not known. A
+    /// store that is younger than an interval has nothing of it, whatever id its OSD has.
+    #[codec(since = 7)]
+    pub store_born: Epoch,
 }
 
 /// The part of [`PgInfo`] that changes of objects move.
@@ -167,11 +171,13 @@ impl PgInfo {
             scrubs,
             pg_num,
             last_epoch_split,
+            store_born,
         } = other;
         (self.last_epoch_started, self.last_epoch_clean) == (*last_epoch_started, *last_epoch_clean)
             && (self.created, self.epoch, self.missing_count) == (*created, *epoch, *missing_count)
             && (self.since, self.primary_since) == (*since, *primary_since)
-            && (self.pg_num, self.last_epoch_split) == (*pg_num, *last_epoch_split)
+            && (self.pg_num, self.last_epoch_split, self.store_born)
+                == (*pg_num, *last_epoch_split, *store_born)
             && self.scrubs == *scrubs
             && self.purged_snaps == *purged_snaps
     }
@@ -179,7 +185,7 @@ impl PgInfo {
 
 /// A span of epochs in which the acting set did not change (`PastIntervals`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct PgInterval {
     /// First epoch.
     pub first: Epoch,
@@ -191,6 +197,23 @@ pub struct PgInterval {
     pub primary: OsdId,
     /// True when it may have taken writes: enough members, and the map says that the primary lived.
     pub maybe_went_rw: bool,
+    /// Where earlier intervals were forgotten for this one: the first epoch of the first of them; else 0.
+    #[codec(since = 2)]
+    pub forgotten_since: Epoch,
+}
+
+impl PgInterval {
+    /// The first epoch that its members answer for.
+    pub fn speaks_since(&self) -> Epoch {
+        if self.forgotten_since.0 == 0 { self.first } else { self.forgotten_since.min(self.first) }
+    }
+
+    /// Answers for what `earlier` answers for, too.
+    pub fn speak_for(&mut self, earlier: &PgInterval) {
+        if earlier.speaks_since() < self.speaks_since() {
+            self.forgotten_since = earlier.speaks_since();
+        }
+    }
 }
 
 /// Objects that a copy lacks, with the versions that it needs (`pg_missing_t`).

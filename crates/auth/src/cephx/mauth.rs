@@ -42,13 +42,15 @@ pub fn answer_mauth(
             let ticket = TicketBlob::decode(&mut reader).map_err(malformed)?;
             let sealed = Bytes::decode(&mut reader).map_err(malformed)?;
             let asked = ServiceTicketRequest::decode(&mut reader).map_err(malformed)?;
-            let old = open_ticket(&ticket, EntityType::AUTH, authority).ok_or(AuthError::Denied)?;
+            // Refused on a session that goes on, a ticket would be shown again and again: stock clients connect anew
+            // only when they must. Its secret may have been wiped, or a clock set.
+            let old = open_ticket(&ticket, EntityType::AUTH, authority).ok_or(AuthError::HandshakeDue)?;
             let is_own = old.name == *name && old.global_id == global_id && asked_id == global_id;
             if service != u32::from(EntityType::AUTH.0) || !is_own {
                 return Err(AuthError::Denied);
             }
             if old.expires <= now {
-                return Err(AuthError::Expired);
+                return Err(AuthError::HandshakeDue);
             }
             let _proof: Authorize =
                 old.session_key.open(Usage::Authorize, &sealed).map_err(|_| AuthError::Denied)?;

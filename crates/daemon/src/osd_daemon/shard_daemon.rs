@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use net::WireEvent;
-use osd::{ConnId, Event, Shard};
+use osd::{CONTROL, ConnId, Event, Shard};
 use reactor::{Event as IoEvent, ListenerId, Reactor, Signal};
 use shard::{Outcome, ShardMachine};
 use store::DeviceCommand;
@@ -167,6 +167,7 @@ impl ShardDaemon {
                 ShardItem::Auth(keeper, secrets) => {
                     self.machine.set_auth(*keeper, secrets.map(|secrets| *secrets))
                 }
+                ShardItem::WantTickets => self.machine.net.want_tickets(),
             }
         }
         self.items = items;
@@ -225,6 +226,7 @@ impl ShardDaemon {
             }
             Outcome::ShardMessage(to, message) => self.queues.send(to, ShardItem::Message(message)),
             Outcome::ShareAuth => self.share_auth(),
+            Outcome::WantTickets => self.queues.send(CONTROL, ShardItem::WantTickets),
             Outcome::SetTimer(token, at) => reactor.set_timer(token.0, at.0),
             Outcome::OptionsChanged => {
                 let option = |name: &str| self.machine.osd.option(name);

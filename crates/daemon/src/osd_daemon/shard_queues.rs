@@ -32,6 +32,8 @@ pub(super) enum ShardItem {
     Connection(Socket, SocketAddr),
     /// The tickets and secrets that the control shard has got.
     Auth(Box<TicketKeeper>, Option<Box<RotatingSecrets>>),
+    /// To the control shard: services refuse the tickets.
+    WantTickets,
 }
 
 /// Ends all shards of an OSD when one fails.

@@ -154,8 +154,9 @@ impl Authority for Mon {
         EntityType::MON
     }
 
+    /// As [`Authority::secrets`]: not while no global id can be given out.
     fn allows_none(&self) -> bool {
-        self.options.is_auth_none
+        self.options.is_auth_none && self.is_ready()
     }
 
     /// The entity of this name. One whose key is of a type that is not allowed is turned away, as if its key were

@@ -530,8 +530,14 @@ fn whoever_makes_a_pg_knows_who_may_have_made_it_before() {
     cluster.ok(&format!(r#"{{"prefix":"osd down","ids":["{first}"]}}"#));
     let last = Epoch(cluster.map().epoch.0 - 1);
     cluster.pass(Duration::from_secs(3));
-    let expected =
-        [PgInterval { first: created, last, acting: before.acting, primary: first, maybe_went_rw: true }];
+    let expected = [PgInterval {
+        first: created,
+        last,
+        acting: before.acting,
+        primary: first,
+        maybe_went_rw: true,
+        forgotten_since: Epoch(0),
+    }];
     let second = cluster.map().pg_to_up_acting(pg).acting_primary;
     assert_eq!(creation(&cluster, second, pg).unwrap().intervals, expected);
     // A new monitor learns it from the maps.

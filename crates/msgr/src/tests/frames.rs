@@ -103,7 +103,7 @@ proptest! {
         let mut reader = FrameReader::default();
         let (limits, most) = match limits {
             0 => (Limits::Handshake, 65 << 10),
-            1 => (Limits::Command, (48 << 20) + (65 << 10)),
+            1 => (Limits::Command, (18 << 20) + (65 << 10)),
             2 => (Limits::Any, 256 << 20),
             _ => (Limits::Osd, (3 << 30) + (65 << 10)),
         };

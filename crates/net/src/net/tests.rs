@@ -8,6 +8,7 @@ mod tickets;
 
 use std::sync::Arc;
 
+use messages::{MCommand, MMgrMap};
 use types::EntityAddr;
 
 use self::pair::{DIALED, End, Pair, config, ping};
@@ -201,6 +202,33 @@ fn an_osd_that_forgot_a_session_with_something_in_it_is_reported_until_it_is_for
     assert!(matches!(pair.told[1][..], [NetEvent::Opened(..), NetEvent::Received(..)]), "{:?}", pair.told[1]);
     pair.tick();
     assert!(pair.told[0].is_empty(), "{:?}", pair.told[0]);
+}
+
+/// Some of what clients never send takes many times the memory when it is read, and so does what is too long.
+#[test]
+fn of_clients_only_what_they_send_is_read() {
+    let says = |dialer: EntityType, message: RawMessage| {
+        let mut pair = Pair::between(dialer, EntityType::OSD);
+        pair.talk();
+        pair.say_raw(message);
+        pair.run();
+        (pair.told[1].pop(), pair.ends[1].closed.len())
+    };
+    let map = || MMgrMap::default().to_raw(0);
+    let (told, closed) = says(EntityType::CLIENT, map());
+    assert!(matches!(told, Some(NetEvent::Received(_, _, Message::Unknown(_)))) && closed == 0, "{told:?}");
+    let (told, closed) = says(EntityType::OSD, map());
+    assert!(matches!(told, Some(NetEvent::Received(_, _, Message::MMgrMap(_)))) && closed == 0, "{told:?}");
+    let command = |bytes: usize| MCommand { cmd: vec!["x".repeat(bytes)], ..MCommand::default() }.to_raw(0);
+    for (dialer, bytes, is_closed) in [
+        (EntityType::CLIENT, CLIENT_FRONT_BYTES_MAX - 100, false),
+        (EntityType::CLIENT, CLIENT_FRONT_BYTES_MAX, true),
+        (EntityType::OSD, CLIENT_FRONT_BYTES_MAX, false),
+    ] {
+        let (told, closed) = says(dialer, command(bytes));
+        let is_told = matches!(told, Some(NetEvent::Received(_, _, Message::MCommand(_))));
+        assert_eq!((is_told, closed > 0), (!is_closed, is_closed), "{dialer:?}, {bytes}");
+    }
 }
 
 /// It need not know all that a newer OSD says.

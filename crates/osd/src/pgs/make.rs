@@ -37,7 +37,9 @@ impl Osd {
         // Later ones are closed as the PG walks through their maps.
         intervals.retain(|interval| interval.last < start.since);
         let id = self.pgs.new_id(pgid);
-        self.pgs.pgs.insert(pgid, Pg::absent(id, pgid, self.config.whoami));
+        let mut pg = Pg::absent(id, pgid, self.config.whoami);
+        pg.set_store_born(self.maps.born);
+        self.pgs.pgs.insert(pgid, pg);
         self.with_pg(pgid, ctx, |pg, pg_ctx| pg.begin(created, start, intervals, pg_ctx));
         self.deliver_early(ctx);
     }

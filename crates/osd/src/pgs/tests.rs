@@ -15,24 +15,24 @@ use crate::{Event as OsdEvent, Fault, Shard};
 #[test]
 fn who_asks_for_what_was_removed_is_told_that_it_is_not_here() {
     let pgid = PgId::new(PoolId(2), 5);
-    let (asked, newest) = (Epoch(7), Epoch(9));
+    let (asked, newest, born) = (Epoch(7), Epoch(9), Epoch(2));
     let query = MPgQuery { pgid, epoch: asked, created: Epoch(3), ..MPgQuery::default() };
-    match answer_without_pg(query.into(), newest) {
+    match answer_without_pg(query.into(), newest, born) {
         Some(Message::MPgNotify(told)) => {
             assert_eq!((told.pgid, told.epoch, told.info.created), (pgid, newest, Epoch(3)));
-            assert_eq!(told.info.last_update, EVersion::ZERO);
+            assert_eq!((told.info.last_update, told.info.store_born), (EVersion::ZERO, born));
         }
         other => panic!("{other:?}"),
     }
     let pull = MPgPull { pgid, epoch: asked, ..MPgPull::default() };
-    match answer_without_pg(pull.into(), newest) {
+    match answer_without_pg(pull.into(), newest, born) {
         Some(Message::MPgPush(told)) => {
             assert_eq!((told.pgid, told.epoch, told.version), (pgid, asked, EVersion::ZERO));
             assert!(told.txn.ops.is_empty());
         }
         other => panic!("{other:?}"),
     }
-    assert!(answer_without_pg(MPgClean { pgid, epoch: asked, remove: true }.into(), newest).is_none());
+    assert!(answer_without_pg(MPgClean { pgid, epoch: asked, remove: true }.into(), newest, born).is_none());
 }
 
 #[test]
@@ -133,7 +133,14 @@ fn without_its_pg() -> (Osd, PgId, OsdId) {
 /// What a copy tells that took writes alone before the present interval.
 fn told(osd: &Osd, pgid: PgId, by: OsdId, epoch: Epoch) -> MPgNotify {
     let (first, last) = (Epoch(osd.map.epoch.0 - 2), Epoch(osd.map.epoch.0 - 1));
-    let interval = PgInterval { first, last, acting: vec![by], primary: by, maybe_went_rw: true };
+    let interval = PgInterval {
+        first,
+        last,
+        acting: vec![by],
+        primary: by,
+        maybe_went_rw: true,
+        forgotten_since: Epoch(0),
+    };
     let info = PgInfo {
         since: epoch,
         last_epoch_started: first,
@@ -239,7 +246,7 @@ fn a_pg_is_not_made_by_what_does_not_know_its_past() {
     let newest = osd.map.epoch;
     let query = Message::from(MPgQuery { pgid, epoch: newest, ..MPgQuery::default() });
     // The answer of an OSD without a copy, and what a copy tells that has not come to this interval.
-    let empty = answer_without_pg(query.clone(), newest).unwrap();
+    let empty = answer_without_pg(query.clone(), newest, Epoch(0)).unwrap();
     let stale = told(&osd, pgid, other, Epoch(newest.0 - 1));
     for message in [query, empty, stale.into()] {
         osd.pg_peer_message(other, message, &mut ctx);

@@ -18,7 +18,10 @@ impl Osd {
         for coll in ctx.store.collections().into_iter().filter(|c| *c != CollId::META) {
             let id = self.pgs.new_id(coll.0);
             match Pg::load(id, coll.0, me, ctx.store) {
-                Ok(Some(pg)) => loaded.push(pg),
+                Ok(Some(mut pg)) => {
+                    pg.set_store_born(self.maps.born);
+                    loaded.push(pg);
+                }
                 Ok(None) => {
                     // A PG's record goes first when it is removed.
                     tracing::info!(pg = %coll.0, "what is left of a PG that was being removed goes");

@@ -108,7 +108,8 @@ fn parse(step: &OsdOp) -> Result<(u64, u64, CopySource, u64), Errno> {
         let (offset, length) = (u64::decode(&mut input)?, u64::decode(&mut input)?);
         let locator = ObjectLocator::decode(&mut input)?;
         let oid = Bytes::decode(&mut input)?;
-        Ok((offset, length, CopySource { locator, oid, snap: SnapId::HEAD }, u64::decode(&mut input)?))
+        let target = CopySource { locator: locator.of(&oid), oid, snap: SnapId::HEAD };
+        Ok((offset, length, target, u64::decode(&mut input)?))
     };
     all().map_err(|_: codec::DecodeError| Errno::EINVAL)
 }

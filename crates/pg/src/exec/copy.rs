@@ -39,7 +39,7 @@ fn parse(step: &OsdOp) -> Result<(CopySource, Option<(u32, u64)>), DecodeError> 
     let locator = ObjectLocator::decode(&mut reader)?;
     let has_truncation = step.code == OpCode::COPY_FROM2 && step.params.u8_at(16) & FLAG_TRUNCATE != 0;
     let truncation = if has_truncation { Some(Decode::decode(&mut reader)?) } else { None };
-    Ok((CopySource { locator, oid, snap: step.params.snap() }, truncation))
+    Ok((CopySource { locator: locator.of(&oid), oid, snap: step.params.snap() }, truncation))
 }
 
 impl Run<'_, '_> {

@@ -72,7 +72,7 @@ impl Run<'_, '_> {
         let mut input = Reader::new(step.data.clone());
         let oid = Bytes::decode(&mut input).map_err(|_| Errno::EINVAL)?;
         let locator = ObjectLocator::decode(&mut input).map_err(|_| Errno::EINVAL)?;
-        let target = CopySource { locator, oid, snap: step.params.snap() };
+        let target = CopySource { locator: locator.of(&oid), oid, snap: step.params.snap() };
         if self.view.is_head_of(&target)
             || self.view.info.manifest.as_ref().is_some_and(|manifest| manifest.has_reference)
         {

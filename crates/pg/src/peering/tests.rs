@@ -345,7 +345,7 @@ fn show_alive(world: &mut World) {
 fn led_by(world: &World, acting: Vec<OsdId>) -> PgInterval {
     let first = Epoch(world.pg.info.since.0 - 1);
     let primary = acting[0];
-    PgInterval { first, last: first, acting, primary, maybe_went_rw: true }
+    PgInterval { first, last: first, acting, primary, maybe_went_rw: true, forgotten_since: Epoch(0) }
 }
 
 fn up_stray(world: &World) -> OsdId {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use auth::{RotatingSecrets, TicketKeeper};
 use bytes::Bytes;
-use osd::ShardMessage;
+use osd::{CONTROL, ShardMessage};
 use rand::Rng;
 use shard::Outcome;
 use store::DeviceError;
@@ -28,6 +28,8 @@ pub(crate) enum ShardItem {
     Message(ShardMessage),
     /// Its tickets and secrets.
     Auth(TicketKeeper, Option<RotatingSecrets>),
+    /// Services refuse the tickets.
+    WantTickets,
 }
 
 #[derive(Clone, Copy)]
@@ -98,6 +100,7 @@ impl OsdProcess {
             match item {
                 ShardItem::Message(message) => part.machine.on_shard_message(from, message, &ctx.wire()),
                 ShardItem::Auth(keeper, secrets) => part.machine.set_auth(keeper, secrets),
+                ShardItem::WantTickets => part.machine.net.want_tickets(),
             }
         }
         if let Some(canary) = self.canary {
@@ -156,6 +159,7 @@ impl OsdProcess {
                 Outcome::Answer(..) => {}
                 Outcome::ShardMessage(to, message) => self.send_shard(to, ShardItem::Message(message), ctx),
                 Outcome::ShareAuth => self.share_auth(ctx),
+                Outcome::WantTickets => self.send_shard(CONTROL, ShardItem::WantTickets, ctx),
                 Outcome::SetTimer(token, at) => ctx.set_timer(token, at),
                 // What runs here has no memory to save, and no log of its own.
                 Outcome::OptionsChanged => {}

@@ -87,7 +87,14 @@ fn info() -> PgInfo {
 
 fn interval() -> PgInterval {
     let acting = vec![OsdId(1), OsdId::HOLE, OsdId(2)];
-    PgInterval { first: Epoch(1), last: Epoch(2), acting, primary: OsdId(1), maybe_went_rw: true }
+    PgInterval {
+        first: Epoch(1),
+        last: Epoch(2),
+        acting,
+        primary: OsdId(1),
+        maybe_went_rw: true,
+        forgotten_since: Epoch(0),
+    }
 }
 
 fn chunked() -> ObjectManifest {

@@ -220,6 +220,20 @@ fn tickets_that_an_osd_refuses_are_replaced() {
 }
 
 #[test]
+fn a_part_of_a_daemon_that_has_no_monitor_passes_its_wish_for_tickets_on() {
+    let mut trio = Trio::new(EntityType::OSD);
+    assert!(!trio.own.net.pass_ticket_wish_on());
+    trio.replace_secrets(EntityType::OSD);
+    trio.say();
+    assert!(!trio.own.net.pass_ticket_wish_on(), "it asks by itself");
+    let keeper = trio.own.net.keeper.clone();
+    trio.own = Side::new(EntityType::OSD, "v2:127.0.0.1:6801/8", keeper);
+    trio.osd = Side::new(EntityType::OSD, "v2:127.0.0.1:6800/7", None);
+    trio.say();
+    assert_eq!([(); 2].map(|()| trio.own.net.pass_ticket_wish_on()), [true, false]);
+}
+
+#[test]
 fn tickets_that_are_refused_for_long_are_asked_for_again_and_again_with_pauses() {
     let mut trio = Trio::new(EntityType::CLIENT);
     trio.replace_secrets(EntityType::OSD);

@@ -44,6 +44,7 @@ fn record() -> MetaChange {
         acting: vec![OsdId(1), OsdId(2)],
         primary: OsdId(1),
         maybe_went_rw: true,
+        forgotten_since: Epoch(0),
     };
     let mut change = MetaChange::default();
     for version in 2..=5 {

@@ -74,8 +74,14 @@ fn info(world: &World, last: u64) -> PgInfo {
 fn of_peering(world: &World) -> Vec<Message> {
     let (pgid, epoch, before) = (world.pg.pgid, world.map.epoch, Epoch(world.map.epoch.0 - 1));
     let acting = world.peers.clone();
-    let interval =
-        PgInterval { first: before, last: before, primary: acting[0], acting, maybe_went_rw: true };
+    let interval = PgInterval {
+        first: before,
+        last: before,
+        primary: acting[0],
+        acting,
+        maybe_went_rw: true,
+        forgotten_since: Epoch(0),
+    };
     let leases = vec![PriorLease { osd: OsdId(2), left_ns: 5 }];
     let notify =
         |info| MPgNotify { pgid, epoch, info, intervals: vec![interval.clone()], leases: leases.clone() };
