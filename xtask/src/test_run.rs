@@ -89,6 +89,23 @@ fn compute(end_to_end: Sender<Program>, outcome: &Mutex<Outcome>) {
         }
     }
     drop(end_to_end);
+    // Those with long tests that use one CPU alone are the last by name: they are not to be all that is left.
+    computing.reverse();
+    let computing = Mutex::new(computing.into_iter());
+    let run_programs = || {
+        while let Some(program) = { locked(&computing).next() } {
+            program.run(&YIELDING, outcome);
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(run_programs);
+        run_commands(outcome);
+        run_programs();
+    });
+}
+
+/// What else there is to be done but running tests that were built.
+fn run_commands(outcome: &Mutex<Outcome>) {
     for (name, command) in [
         ("lints", &crate::LINTS[..]),
         ("instructions per request", &["bench/instructions", "--check"]),
@@ -98,9 +115,6 @@ fn compute(end_to_end: Sender<Program>, outcome: &Mutex<Outcome>) {
         let done = crate::run(yielding(command).current_dir(crate::tidy::workspace_root()));
         println!("     Done with {name} ({:.0} s)", start.elapsed().as_secs_f64());
         note(outcome, name, done);
-    }
-    for program in computing {
-        program.run(&YIELDING, outcome);
     }
 }
 

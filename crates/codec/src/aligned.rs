@@ -80,7 +80,8 @@ impl AlignedBuf {
     fn pooled(count: usize, spare: usize) -> Option<AlignedBuf> {
         let mut buf = POOL.try_with(|pool| pool.borrow_mut().take(count, spare)).ok().flatten()?;
         traffic::cleared(count.saturating_sub(buf.blocks.len()) * BLOCK_BYTES);
-        buf.blocks.resize(count, Block([0; BLOCK_BYTES]));
+        // `resize` may clear a block to copy it, whether it is needed or not.
+        buf.blocks.resize_with(count, || Block([0; BLOCK_BYTES]));
         Some(buf)
     }
 

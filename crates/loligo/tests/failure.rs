@@ -11,15 +11,15 @@ use cluster::{
 
 /// Writes, or with options the check, of an image that is as large in each test.
 fn fio(seed: &str, options: &str) -> String {
-    fio_verify("rbd", "64M", seed, options)
+    fio_verify("rbd", "32M", seed, options)
 }
 
 #[test]
 fn io_goes_on_without_one_osd_and_it_catches_up() {
     for (victim, features) in [(0, "--image-feature layering"), (2, "")] {
         let mut c = Cluster::start();
-        c.sh(&format!("rbd create --size 64M {features} img"));
-        let mut load = Load::start(&c, "rbd", 7, &fio("$seed", "--do_verify=0 --rate=6m"));
+        c.sh(&format!("rbd create --size 32M {features} img"));
+        let mut load = Load::start(&c, "rbd", 7, &fio("$seed", "--do_verify=0 --rate=3m"));
         load.wait_for_writes(&c, 1_000);
         c.kill(&format!("osd.{victim}"));
         c.wait_up_osds(2);
@@ -39,11 +39,11 @@ fn io_goes_on_without_one_osd_and_it_catches_up() {
 #[test]
 fn each_osd_dies_in_turn_and_what_it_caught_up_is_right() {
     let mut c = Cluster::start_with(3, &["--separate", "--reactors", "2"]);
-    c.sh("rbd create --size 64M img");
+    c.sh("rbd create --size 32M img");
     for (round, victim) in ["osd.0", "osd.1", "osd.2"].into_iter().enumerate() {
         // Other bytes each time: what an earlier round left does not pass.
         let first_seed = 100 * (round + 1);
-        let mut load = Load::start(&c, "rbd", first_seed, &fio("$seed", "--do_verify=0 --rate=6m"));
+        let mut load = Load::start(&c, "rbd", first_seed, &fio("$seed", "--do_verify=0 --rate=3m"));
         load.wait_for_writes(&c, 1_000);
         c.kill(victim);
         // From a restart that nobody noticed to one after the mark-down.
@@ -90,7 +90,7 @@ fn writes_wait_while_too_few_osds_live() {
 #[test]
 fn every_acknowledged_write_survives_a_crash_of_everything() {
     let mut c = Cluster::start();
-    c.sh("rbd create --size 64M --image-feature layering img");
+    c.sh("rbd create --size 32M --image-feature layering img");
     c.sh(&fio("7", "--do_verify=0"));
     c.sh("echo kept > note; rados -p rbd put note note");
     c.crash_all();

@@ -166,7 +166,7 @@ fn a_device_that_data_fills_is_usable_when_some_is_removed() {
 
 #[test]
 fn a_device_that_omap_fills_is_usable_when_some_is_removed() {
-    for seed in crash::seeds(6) {
+    for seed in crash::seeds(3) {
         let memory = if seed % 3 == 0 { 128 << 10 } else { u64::MAX };
         let config = Config { index_bytes_max: memory, ..small_journal() };
         for sizes in &all_sizes()[..2] {
