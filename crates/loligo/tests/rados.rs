@@ -33,8 +33,8 @@ fn rados_does_what_it_does_on_ceph() {
     assert!(c.sh("rados -p tp --all ls").out.contains("ns\tinside"));
     // A key that is the name is none.
     c.sh("rados -p tp --object-locator o4 put o4 small; rados -p tp get o4 same; cmp small same");
-    c.sh("rados -p tp --object-locator o4 cp o4 o5; rados -p tp --object-locator o4 get o5 keyed; cmp small keyed");
-    c.sh("rados -p tp rm o4; rados -p tp --object-locator o4 rm o5");
+    c.sh("rados -p tp --object-locator o4 cp o4 o5; rados -p tp get o5 copied; cmp small copied");
+    c.sh("rados -p tp rm o4; rados -p tp rm o5");
     c.sh("rados -p tp rm o3");
     let gone = c.run("rados -p tp get o3 x");
     assert!(gone.code != 0 && gone.err.contains("(2) No such file or directory"), "{}", gone.err);

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use store::{NotCached, ObjectStore};
-use types::{CollId, Epoch, HObject, Mutation, PoolId, SnapId, Transaction, TxnOp};
+use types::{CollId, Epoch, HObject, Mutation, OsdId, OsdMap, PoolId, SnapId, Transaction, TxnOp, Uuid};
 
 /// Maps kept behind the newest one: PGs that were away walk through them.
 pub const EPOCHS_KEPT: u32 = 500;
@@ -62,6 +62,16 @@ impl MapStore {
         store.omap_get(CollId::META, &incremental_object(epoch), b"map")
     }
 
+    /// Before `map` is pushed, which follows `last`: until monitors know the store of this uuid as the OSD's, another
+    /// one may serve under its id, and this one is not there yet.
+    pub fn note_birth(&mut self, last: &OsdMap, map: &OsdMap, osd: OsdId, uuid: Uuid) {
+        let is_known = |map: &OsdMap| map.osd_uuid.get(osd.0 as usize) == Some(&uuid);
+        if self.newest.0 == 0 || self.born == self.newest && !is_known(last) {
+            // A shard may hear of maps only when the OSD is up already.
+            self.born = if is_known(map) && map.is_up(osd) { map.up_from(osd) } else { map.epoch };
+        }
+    }
+
     /// Adds a map to `txn`: its full form, and the incremental that led to it where there was one.
     /// Maps too old to keep leave in the same transaction.
     pub fn push(&mut self, txn: &mut Transaction, epoch: Epoch, full: Bytes, incremental: Option<Bytes>) {
@@ -105,7 +115,7 @@ impl MapStore {
 #[cfg(test)]
 mod tests {
     use store::MemStore;
-    use types::Token;
+    use types::{CrushBlob, OsdState, Token, UTime};
 
     use super::*;
 
@@ -131,6 +141,42 @@ mod tests {
         let loaded = MapStore::load(&store).unwrap();
         assert_eq!(loaded, MapStore { oldest: Epoch(9), newest: Epoch(10), born: Epoch(7) });
         assert_eq!(loaded.full(&store, Epoch(5)).unwrap(), None);
+    }
+
+    #[test]
+    fn a_store_is_born_when_monitors_know_it() {
+        let (osd, own, other) = (OsdId(0), Uuid([1; 16]), Uuid([2; 16]));
+        let empty = || {
+            let mut map = OsdMap::new(Uuid::NIL, UTime::default(), CrushBlob::default());
+            map.set_max_osd(1);
+            map
+        };
+        let (mut store, mut maps, mut last) = (MemStore::new(), MapStore::default(), empty());
+        let mut born = |epoch: u32, known: Uuid, up_from: Option<u32>| {
+            let mut map = OsdMap { epoch: Epoch(epoch), ..empty() };
+            map.osd_uuid[0] = known;
+            map.osd_state[0] = OsdState::EXISTS;
+            if let Some(up_from) = up_from {
+                map.osd_state[0] |= OsdState::UP;
+                map.osd_info[0].up_from = Epoch(up_from);
+            }
+            maps.note_birth(&last, &map, osd, own);
+            push(&mut store, &mut maps, epoch, epoch > 3);
+            maps = MapStore::load(&store).unwrap();
+            last = map;
+            maps.born.0
+        };
+        // Another store serves, and goes; this one is made known, comes up, goes down, and up again.
+        assert_eq!([born(3, other, Some(2)), born(4, other, None), born(5, Uuid::NIL, None)], [3, 4, 5]);
+        assert_eq!([born(6, own, None), born(7, own, Some(7)), born(8, own, None)], [6, 6, 6]);
+        assert_eq!(born(9, own, Some(9)), 6);
+
+        let mut late = MapStore::default();
+        let mut map = OsdMap { epoch: Epoch(9), ..empty() };
+        (map.osd_uuid[0], map.osd_state[0]) = (own, OsdState::EXISTS | OsdState::UP);
+        map.osd_info[0].up_from = Epoch(8);
+        late.note_birth(&empty(), &map, osd, own);
+        assert_eq!(late.born, Epoch(8));
     }
 
     #[test]

@@ -148,12 +148,7 @@ impl Osd {
 
     /// Makes `map` the newest: stored first, then walked through by every PG.
     fn install(&mut self, map: OsdMap, full: Bytes, incremental: Option<Bytes>, ctx: &mut Ctx<'_>) {
-        if self.maps.newest.0 == 0 {
-            let me = self.config.whoami;
-            // A shard may hear of maps only when the OSD is up already.
-            let is_up = map.is_up(me) && map.osd_addrs(me).is_some_and(|addrs| *addrs == self.public_addrs);
-            self.maps.born = if is_up { map.up_from(me) } else { map.epoch };
-        }
+        self.maps.note_birth(&self.map, &map, self.config.whoami, self.config.uuid);
         let mut txn = MapStore::transaction(ctx.store);
         self.maps.push(&mut txn, map.epoch, full, incremental);
         ctx.store.submit(crate::pgs::MAP_TOKEN, txn);

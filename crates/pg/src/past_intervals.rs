@@ -11,10 +11,11 @@ use types::{Epoch, OsdId, OsdMap, PgInterval};
 use crate::{Pg, pg::Phase, unfound::is_given_up};
 
 /// Drops intervals, of a list in their order, of which later ones say all: the OSDs of one later interval were all
-/// members of this one, too, so what tells the PG of that interval tells it of this one, and each member of this one is
-/// a member of a later one, so no OSD is forgotten that may have something ([`Pg::might_have`]). Hence the list does
-/// not grow with every restart while the PG is not clean (`pi_compact_rep::add_interval`). That all OSDs of the later
-/// interval were removed from the map tells nothing of this one: see [`Pg::is_told`].
+/// members of this one, too, so what tells the PG of that interval tells it of this one, if it is as old
+/// ([`PgInterval::speak_for`]), and each member of this one is a member of a later one, so no OSD is forgotten that may
+/// have something ([`Pg::might_have`]). Hence the list does not grow with every restart while the PG is not clean
+/// (`pi_compact_rep::add_interval`). That all OSDs of the later interval were removed from the map tells nothing of
+/// this one: see [`Pg::is_told`].
 pub(crate) fn forget_superseded(intervals: &mut Vec<PgInterval>) {
     let (mut kept, mut later) = (Vec::<PgInterval>::with_capacity(intervals.len()), Later::default());
     for interval in intervals.drain(..).rev() {
@@ -85,16 +86,21 @@ impl Later {
 
 impl Pg {
     /// Adds past intervals that another copy knows of, and forgets those that ended before the PG was clean in epoch
-    /// `clean`. True if one was not known.
+    /// `clean`. True if one was not known, or not all that it answers for.
     pub(crate) fn learn_intervals(&mut self, theirs: Vec<PgInterval>, clean: Epoch) -> bool {
         let clean = self.info.last_epoch_clean.max(clean);
         self.info.last_epoch_clean = clean;
         let since = self.info.since;
         self.intervals.retain(|interval| interval.last >= clean);
         let span = |interval: &PgInterval| (interval.first, interval.last);
-        let known: Vec<(Epoch, Epoch)> = self.intervals.iter().map(span).collect();
+        let claim = |interval: &PgInterval| (span(interval), interval.speaks_since());
+        self.intervals.iter_mut().for_each(|interval| interval.clean(clean));
+        let known: Vec<_> = self.intervals.iter().map(claim).collect();
         let is_past = |interval: &PgInterval| interval.last >= clean && interval.last < since;
-        self.intervals.extend(theirs.into_iter().filter(is_past));
+        self.intervals.extend(theirs.into_iter().filter(is_past).map(|mut interval| {
+            interval.clean(clean);
+            interval
+        }));
         self.intervals.sort_by_key(span);
         self.intervals.dedup_by(|other, kept| {
             let is_same = span(other) == span(kept);
@@ -104,7 +110,7 @@ impl Pg {
             is_same
         });
         forget_superseded(&mut self.intervals);
-        self.intervals.iter().any(|interval| known.binary_search(&span(interval)).is_err())
+        self.intervals.iter().any(|interval| known.binary_search(&claim(interval)).is_err())
     }
 
     /// Intervals that may have taken writes since the last activation that any OSD that is up knows of. An OSD that
@@ -129,7 +135,8 @@ impl Pg {
 
     /// The members of the interval that may still have what was written in it. One that was purged has not. Nor has one
     /// that says that its store is younger than what it would answer for, as its OSD was made anew (`osd destroy`),
-    /// unless it was part of the active PG since: then it has all. Ceph takes the word of such a store.
+    /// unless it was part of the active PG after that: then it has all that was before, and was a member with this
+    /// store since. Ceph takes the word of any store.
     fn remaining(&self, interval: &PgInterval, map: &OsdMap) -> impl Iterator<Item = OsdId> + Clone {
         let has_it = |osd: &OsdId| {
             let told = self.peer_info.get(osd).filter(|_| self.is_probed(*osd, map));
@@ -138,7 +145,7 @@ impl Pg {
                 Some(info) => (info.store_born, info.last_epoch_started),
                 None => return true,
             };
-            born <= interval.speaks_since() || started >= interval.first
+            born <= interval.speaks_since() || started >= born.min(interval.first)
         };
         interval.acting.iter().copied().filter(move |osd| osd.is_some() && map.exists(*osd) && has_it(osd))
     }
@@ -502,9 +509,19 @@ mod tests {
         let (mut world, away) = left_behind();
         let (me, first) = (world.pg.me, world.pg.intervals[0].first);
         world.pg.intervals[0].acting = vec![me, away];
-        for (born, is_told) in [(first, true), (first.next(), false)] {
+        let (before, active) = (Epoch(first.0 - 1), world.pg.info.last_epoch_started);
+        // With where the intervals began that were forgotten for this one, and when the PG was active last.
+        for (born, forgotten_since, started, is_told) in [
+            (first, Epoch(0), active, true),
+            (first.next(), Epoch(0), active, false),
+            (before, before, active, true),
+            (first, before, active, false),
+            (first, before, first, true),
+        ] {
             world.pg.set_store_born(born);
-            assert_eq!(world.pg.is_past_told(&world.map), is_told);
+            world.pg.info.last_epoch_started = started;
+            world.pg.intervals[0].forgotten_since = forgotten_since;
+            assert_eq!(world.pg.is_past_told(&world.map), is_told, "{born}, {forgotten_since}, {started}");
             assert_eq!(world.pg.own_info().store_born, born);
         }
     }
@@ -527,13 +544,19 @@ mod tests {
         world.pg.info.since = Epoch(20);
         // Others know of it, or do not.
         let plain = interval(9, 9, &[0, 1]);
-        for theirs in [plain.clone(), intervals[0].clone(), plain] {
-            world.pg.learn_intervals(vec![theirs], Epoch(0));
+        for (theirs, is_new) in [(plain.clone(), true), (intervals[0].clone(), true), (plain.clone(), false)]
+        {
+            assert_eq!(world.pg.learn_intervals(vec![theirs], Epoch(0)), is_new);
         }
         assert_eq!(
             world.pg.intervals.iter().map(|interval| interval.speaks_since().0).collect::<Vec<_>>(),
             [5]
         );
+        // It need not answer for what was before the PG was clean.
+        for (clean, speaks_since) in [(8, 8), (9, 9)] {
+            assert!(!world.pg.learn_intervals(vec![intervals[0].clone()], Epoch(clean)));
+            assert_eq!(world.pg.intervals[0].speaks_since(), Epoch(speaks_since));
+        }
     }
 
     /// From epoch to epoch, by these OSDs.

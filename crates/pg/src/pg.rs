@@ -192,7 +192,7 @@ impl Pg {
         }
     }
 
-    /// The first map that the store had which the PG is in: what the OSD took part in before, another store has.
+    /// Since when the store that the PG is in has been the OSD's: what it took part in before, another store has.
     pub fn set_store_born(&mut self, epoch: Epoch) {
         self.store_born = epoch;
     }

@@ -94,8 +94,8 @@ pub struct PgInfo {
     /// takes over another's version, is newer than all of these.
     #[codec(since = 6)]
     pub last_user_version: u64,
-    /// The first map that the copy's store had, where the copy is told of; 0 for none, or for one that is not known. A
-    /// store that is younger than an interval has nothing of it, whatever id its OSD has.
+    /// Since when the copy's store has been its OSD's, where the copy is told of; 0 if that is not known. A store that
+    /// is younger than an interval has nothing of it, whatever id its OSD has.
     #[codec(since = 7)]
     pub store_born: Epoch,
 }
@@ -213,6 +213,12 @@ impl PgInterval {
         if earlier.speaks_since() < self.speaks_since() {
             self.forgotten_since = earlier.speaks_since();
         }
+    }
+
+    /// What was before the PG was clean in that epoch need not be answered for.
+    pub fn clean(&mut self, epoch: Epoch) {
+        let since = self.speaks_since().max(epoch);
+        self.forgotten_since = if since < self.first { since } else { Epoch(0) };
     }
 }
 
