@@ -154,7 +154,7 @@ impl Pgs {
 }
 
 /// The answer to an OSD that asks for a copy that was here, or for an object of it, and waits: there is none. `epoch`
-/// is the newest map's, `store_born` the first's that the store had.
+/// is the newest map's; the store has been the OSD's since `store_born`.
 fn answer_without_pg(message: Message, epoch: Epoch, store_born: Epoch) -> Option<Message> {
     match message {
         Message::MPgQuery(query) => {
