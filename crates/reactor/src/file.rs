@@ -1,5 +1,4 @@
 //! Files and block devices: opening, and the state of one that is open.
-#![allow(unsafe_code, reason = "BLKDISCARD has no safe wrapper")]
 
 use std::{
     io,
@@ -151,22 +150,6 @@ impl File {
     /// The error of an operation on this file.
     pub(crate) fn error(&self, operation: FileOperation, offset: u64, source: io::Error) -> FileError {
         FileError { operation, path: self.path.clone(), offset, source }
-    }
-
-    /// Discards on a device that cannot write zeroes: there the hole punching that reads as zeros
-    /// afterwards is refused, and BLKDISCARD promises less. Waits for the device.
-    pub(crate) fn discard_device(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        /// `_IO(0x12, 119)`.
-        const BLKDISCARD: libc::c_ulong = 0x1277;
-        if !self.is_device {
-            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
-        }
-        let range = [offset, bytes];
-        // SAFETY: the request reads two u64 at the address, which outlive the call.
-        match unsafe { libc::ioctl(self.raw_fd(), BLKDISCARD as _, range.as_ptr()) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
     }
 }
 

@@ -4,23 +4,20 @@
 //! A pool has two copies and takes writes with one. One OSD is away while clients change objects; then the only OSD
 //! that has these changes of the PGs of both is destroyed.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use bytes::Bytes;
-use client::{Request, Response};
-use messages::{OpCode, OpParams, OsdOp};
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use types::{Errno, OsdId, PgId, PgState, PoolId, SnapContext, SnapId, Token};
+use types::{OsdId, PgState, PoolId, SnapContext, SnapId};
 
 use crate::{
     Options, World,
+    numbered_objects::{Content, name},
     osd_process::{End, small_store},
-    world::{PATIENCE, Scale},
+    world::Scale,
 };
 
 const OSDS: usize = 3;
 const OBJECTS: usize = 40;
-const OBJECT_BYTES: usize = 6_000;
 /// The snapshot that is made before the OSD is away: there are more, but clients name none.
 const SNAP: SnapId = SnapId(2);
 /// After so long, what is given up is looked at again.
@@ -43,9 +40,6 @@ impl GivenUp {
     /// All there are.
     pub const ALL: [GivenUp; 3] = [GivenUp::Osd, GivenUp::Revert, GivenUp::Delete];
 }
-
-/// By the number of the write that it is of; none if there is no object.
-pub(crate) type Content = Option<u8>;
 
 /// An object before the OSD was away, and after.
 #[derive(Clone, Copy, Debug)]
@@ -109,10 +103,6 @@ impl World {
         world.repair()?;
         world.compare_copies()?;
         Ok(lost)
-    }
-
-    pub(crate) fn is_down(&self, id: usize) -> bool {
-        self.osdmap().is_some_and(|map| map.is_down(OsdId(id as i32)))
     }
 
     /// An OSD is away while some objects change.
@@ -187,11 +177,6 @@ impl World {
         self.until("all PGs to be clean", World::is_clean)
     }
 
-    pub(crate) fn pgs_in(&self, state: PgState) -> BTreeSet<PgId> {
-        let states = self.parts().flat_map(|part| part.machine.osd.led_states());
-        states.filter(|(_, its)| its.has(state)).map(|(pgid, _)| pgid).collect()
-    }
-
     /// Gives up all objects that are unfound; some OSDs crash meanwhile.
     fn give_up_objects(&mut self, how: GivenUp) -> Result<(), String> {
         let mulcmd = if how == GivenUp::Revert { "revert" } else { "delete" };
@@ -237,71 +222,5 @@ impl World {
             }
         }
         Ok(lost)
-    }
-
-    /// What an object has.
-    pub(crate) fn content(&mut self, pool: PoolId, at: usize, snapid: SnapId) -> Result<Content, String> {
-        let op = OsdOp { params: OpParams::extent(0, 0), ..OsdOp::new(OpCode::READ) };
-        let response = self.ask(Request { snapid, ..Request::new(pool, name(at), vec![op]) })?;
-        found(at, &response)
-    }
-
-    /// Changes an object from one content to another.
-    pub(crate) fn put(
-        &mut self,
-        pool: PoolId,
-        at: usize,
-        from: Content,
-        to: Content,
-        snapc: SnapContext,
-    ) -> Result<(), String> {
-        let op = match to {
-            Some(number) => {
-                let data = data(at, number);
-                let params = OpParams::extent(0, data.len() as u64);
-                OsdOp { params, data, ..OsdOp::new(OpCode::WRITEFULL) }
-            }
-            None if from.is_none() => return Ok(()),
-            None => OsdOp::new(OpCode::DELETE),
-        };
-        match self.ask(Request { snapc, ..Request::new(pool, name(at), vec![op]) })?.result {
-            0 => Ok(()),
-            result => Err(format!("a change of object {at} ended with {result}")),
-        }
-    }
-
-    /// What comes of a request.
-    fn ask(&mut self, request: Request) -> Result<Response, String> {
-        let limit = self.schedule.now() + PATIENCE;
-        self.submit(0, Token(1), request);
-        while self.schedule.now() < limit {
-            self.step();
-            if let Some((_, response)) = self.take_ended(0).next() {
-                return Ok(response);
-            }
-        }
-        Err(format!("waited for an answer in vain: {}", self.state()))
-    }
-}
-
-fn name(at: usize) -> Bytes {
-    Bytes::from(format!("object {at}"))
-}
-
-fn data(at: usize, number: u8) -> Bytes {
-    let mut data = vec![number; OBJECT_BYTES];
-    data[0] = at as u8;
-    Bytes::from(data)
-}
-
-/// Which content was read.
-fn found(at: usize, response: &Response) -> Result<Content, String> {
-    match (Errno(-response.result), response.ops.first()) {
-        (Errno::ENOENT, _) => Ok(None),
-        (_, Some(read)) if response.result >= 0 => {
-            let known = [1, 2].into_iter().find(|number| read.data == data(at, *number));
-            known.map(Some).ok_or_else(|| format!("object {at} has data that was never written"))
-        }
-        _ => Err(format!("a read of object {at} ended with {}", response.result)),
     }
 }

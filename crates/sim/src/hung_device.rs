@@ -7,7 +7,7 @@ use bytes::Bytes;
 use client::Request;
 use messages::{OpCode, OpParams, OsdOp};
 use rand::{SeedableRng, rngs::StdRng};
-use types::{OsdId, PoolId};
+use types::PoolId;
 
 use crate::{Options, World, osd_process::small_store, world::Scale};
 
@@ -40,8 +40,7 @@ impl World {
         if world.schedule.now().since(silent) > NOTICED {
             return Err(format!("writes went on after {:?}", world.schedule.now().since(silent)));
         }
-        let is_down = |world: &World| world.osdmap().is_some_and(|map| map.is_down(OsdId(OSD as i32)));
-        if !is_down(&world) {
+        if !world.is_down(OSD) {
             return Err("writes go on, and the OSD is up".to_owned());
         }
         world.until("the OSD to end", |world| world.ends.contains_key(&OSD))?;

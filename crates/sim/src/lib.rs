@@ -58,6 +58,7 @@ mod made_anew;
 mod model;
 mod mon_process;
 mod network;
+mod numbered_objects;
 mod operator;
 mod osd_process;
 mod process;

@@ -1,5 +1,5 @@
 //! Requests over epoll and plain system calls, for where io_uring is forbidden: sockets wait for
-//! edges, and a few threads work on files. Slower, same behaviour.
+//! edges, and a few [threads](super::file_threads) work on files. Slower, same behaviour.
 #![allow(unsafe_code, reason = "borrows descriptors and fills uninitialised buffers")]
 
 use std::{
@@ -18,8 +18,7 @@ use rustix::{
 };
 
 use crate::{
-    Waker,
-    backend::{Completion, Data, FileRequest, OpKey, Owner, Request, file_threads::FileThreads},
+    backend::{Completion, Data, OpKey, Owner, Request},
     slab::Slab,
 };
 
@@ -47,10 +46,6 @@ pub(crate) struct Epoll {
     /// Completions of cancelled requests.
     done: Vec<Completion>,
     scratch: Vec<MaybeUninit<u8>>,
-    /// There once a file was opened.
-    files: Option<FileThreads>,
-    /// The reactor's, for those threads.
-    waker: Waker,
 }
 
 /// What an attempt came to.
@@ -64,7 +59,7 @@ enum Outcome {
 }
 
 impl Epoll {
-    pub(crate) fn new(waker: Waker) -> io::Result<Epoll> {
+    pub(crate) fn new() -> io::Result<Epoll> {
         Ok(Epoll {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             ops: Slab::default(),
@@ -72,25 +67,7 @@ impl Epoll {
             ready: VecDeque::new(),
             done: Vec::new(),
             scratch: vec![MaybeUninit::uninit(); RECEIVE_BYTES],
-            files: None,
-            waker,
         })
-    }
-
-    pub(crate) fn add_file(&mut self, file: BorrowedFd<'_>) -> io::Result<()> {
-        let files = match &mut self.files {
-            Some(files) => files,
-            none => none.insert(FileThreads::start(self.waker.clone())?),
-        };
-        files.add(file)
-    }
-
-    pub(crate) fn submit_file(&mut self, owner: Owner, file: RawFd, request: FileRequest) {
-        self.files.as_mut().expect("files are added when they are opened").submit(owner, file, request);
-    }
-
-    pub(crate) fn abandon(&mut self) {
-        self.files.iter_mut().for_each(FileThreads::abandon);
     }
 
     pub(crate) fn submit(&mut self, owner: Owner, request: Request) -> OpKey {
@@ -134,16 +111,10 @@ impl Epoll {
     pub(crate) fn poll(&mut self, wait: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
         self.attempt_ready(out);
         out.append(&mut self.done);
-        self.take_files(out);
         let wait = if out.is_empty() && self.ready.is_empty() { wait } else { Some(Duration::ZERO) };
         self.fetch_edges(wait)?;
         self.attempt_ready(out);
-        self.take_files(out);
         Ok(())
-    }
-
-    fn take_files(&mut self, out: &mut Vec<Completion>) {
-        self.files.iter_mut().for_each(|files| files.take_done(out));
     }
 
     fn fetch_edges(&mut self, wait: Option<Duration>) -> io::Result<()> {
@@ -287,6 +258,3 @@ fn receive(owner: Owner, socket: RawFd, scratch: &mut [MaybeUninit<u8>]) -> Outc
         Err(error) => Outcome::Done(Err(error), None),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,12 +1,12 @@
-//! Threads that work on files for [`epoll`](super::epoll): a plain system call on a file holds its thread up until the
-//! device answers, and the reactor's thread has others to serve meanwhile.
+//! Threads that work on files, for [`epoll`](super::epoll) and for what io_uring cannot do: a plain system call on a
+//! file holds its thread up until the device answers, and the reactor's thread has others to serve meanwhile.
 //!
 //! As with io_uring, requests may end in any order; one that must follow another is made when that has ended. A request
 //! that ended is handed to the reactor with its waker.
-#![allow(unsafe_code, reason = "fills uninitialised buffers")]
+#![allow(unsafe_code, reason = "fills uninitialised buffers; BLKDISCARD has no safe wrapper")]
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
     io, mem,
     os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -84,13 +84,15 @@ impl FileThreads {
 
     /// A file that the reactor has opened, and keeps open.
     pub(crate) fn add(&mut self, file: BorrowedFd<'_>) -> io::Result<()> {
-        self.files.insert(file.as_raw_fd(), Arc::new(file.try_clone_to_owned()?));
+        if let Entry::Vacant(new) = self.files.entry(file.as_raw_fd()) {
+            new.insert(Arc::new(file.try_clone_to_owned()?));
+        }
         Ok(())
     }
 
-    /// Has a request done.
+    /// Has a request done, on a file that was added.
     pub(crate) fn submit(&mut self, owner: Owner, file: RawFd, request: FileRequest) {
-        let own = Arc::clone(self.files.get(&file).expect("files are added when they are opened"));
+        let own = Arc::clone(self.files.get(&file).expect("added before it is worked on"));
         locked(&self.shared.queue).jobs.push_back(Job { owner, file, own, request });
         self.shared.changed.notify_one();
     }
@@ -171,5 +173,20 @@ fn run(file: &OwnedFd, request: &mut FileRequest) -> Result<usize, Errno> {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             rustix::fs::fallocate(file, flags, *offset, *bytes).map(|()| 0)
         }
+        FileRequest::DiscardAny { offset, bytes } => discard_any(file, *offset, *bytes).map(|()| 0),
     }
 }
+
+fn discard_any(device: &OwnedFd, offset: u64, bytes: u64) -> Result<(), Errno> {
+    /// `_IO(0x12, 119)`.
+    const BLKDISCARD: libc::c_ulong = 0x1277;
+    let range = [offset, bytes];
+    // SAFETY: the request reads two u64 at the address, which outlive the call.
+    match unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD as _, range.as_ptr()) } {
+        -1 => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

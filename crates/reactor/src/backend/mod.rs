@@ -13,7 +13,7 @@ use rustix::{io::Errno, net::SocketAddrAny};
 
 use crate::{
     BackendKind, Config, ConnId, FileId, ListenerId, RawFd, Waker,
-    backend::{batch::Batch, epoll::Epoll, uring::Uring},
+    backend::{batch::Batch, epoll::Epoll, file_threads::FileThreads, uring::Uring},
     buffer::PageBuf,
     slab::SlotId,
 };
@@ -94,7 +94,13 @@ pub(crate) enum FileRequest {
         durable: bool,
     },
     Sync,
+    /// Punches a hole, which reads as zeros.
     Discard {
+        offset: u64,
+        bytes: u64,
+    },
+    /// Discards on a device that cannot write zeroes, and refuses [`Self::Discard`]: BLKDISCARD promises less.
+    DiscardAny {
         offset: u64,
         bytes: u64,
     },
@@ -119,90 +125,118 @@ pub(crate) struct Completion {
 }
 
 /// The kernel interface in use.
-pub(crate) enum Backend {
+enum Kernel {
     Uring(Box<Uring>),
     Epoll(Epoll),
+}
+
+/// What does a reactor's requests.
+pub(crate) struct Backend {
+    kernel: Kernel,
+    /// For requests on files that the kernel does only while a thread waits. There once a file has need of them.
+    threads: Option<FileThreads>,
+    /// The reactor's, for those threads.
+    waker: Waker,
 }
 
 impl Backend {
     /// The backend that `config` names; with `Automatic`, epoll only where io_uring cannot be had. `waker` is the
     /// reactor's.
     pub(crate) fn new(config: &Config, waker: &Waker) -> io::Result<Backend> {
-        let epoll = || Epoll::new(waker.clone()).map(Backend::Epoll);
-        let uring = || Uring::new(config).map(|uring| Backend::Uring(Box::new(uring)));
-        match config.backend {
-            BackendKind::IoUring => uring(),
-            BackendKind::Epoll => epoll(),
+        let epoll = || Epoll::new().map(Kernel::Epoll);
+        let uring = || Uring::new(config).map(|uring| Kernel::Uring(Box::new(uring)));
+        let kernel = match config.backend {
+            BackendKind::IoUring => uring()?,
+            BackendKind::Epoll => epoll()?,
             BackendKind::Automatic => uring().or_else(|error| {
                 tracing::warn!(%error, "io_uring is not available here: using epoll, which costs CPU");
                 epoll()
-            }),
-        }
+            })?,
+        };
+        Ok(Backend { kernel, threads: None, waker: waker.clone() })
     }
 
     pub(crate) fn kind(&self) -> BackendKind {
-        match self {
-            Backend::Uring(_) => BackendKind::IoUring,
-            Backend::Epoll(_) => BackendKind::Epoll,
+        match self.kernel {
+            Kernel::Uring(_) => BackendKind::IoUring,
+            Kernel::Epoll(_) => BackendKind::Epoll,
         }
     }
 
     /// Queues `request`; it reaches the kernel with the next poll.
     pub(crate) fn submit(&mut self, owner: Owner, request: Request) -> OpKey {
-        match self {
-            Backend::Uring(uring) => uring.submit(owner, request),
-            Backend::Epoll(epoll) => epoll.submit(owner, request),
+        match &mut self.kernel {
+            Kernel::Uring(uring) => uring.submit(owner, request),
+            Kernel::Epoll(epoll) => epoll.submit(owner, request),
         }
     }
 
     /// To be told when a file was opened, which stays open.
     pub(crate) fn add_file(&mut self, file: BorrowedFd<'_>) -> io::Result<()> {
-        match self {
-            Backend::Uring(_) => Ok(()),
-            Backend::Epoll(epoll) => epoll.add_file(file),
+        match self.kernel {
+            Kernel::Uring(_) => Ok(()),
+            Kernel::Epoll(_) => self.add_to_threads(file),
         }
+    }
+
+    /// To be called before [`FileRequest::DiscardAny`] of this file, for which io_uring needs a thread, too.
+    pub(crate) fn add_to_threads(&mut self, file: BorrowedFd<'_>) -> io::Result<()> {
+        let threads = match &mut self.threads {
+            Some(threads) => threads,
+            none => none.insert(FileThreads::start(self.waker.clone())?),
+        };
+        threads.add(file)
     }
 
     /// Queues work on a file that was added. It cannot be cancelled.
     pub(crate) fn submit_file(&mut self, owner: Owner, file: RawFd, request: FileRequest) {
-        match self {
-            Backend::Uring(uring) => {
+        match &mut self.kernel {
+            Kernel::Uring(uring) if !matches!(request, FileRequest::DiscardAny { .. }) => {
                 uring.submit(owner, Request::File { file, request });
             }
-            Backend::Epoll(epoll) => epoll.submit_file(owner, file, request),
+            _ => self.threads.as_mut().expect("there since a file was added").submit(owner, file, request),
         }
     }
 
     /// Asks for an early end of `key`, which still completes, as ECANCELED or as whatever was faster.
     pub(crate) fn cancel(&mut self, key: OpKey) {
-        match self {
-            Backend::Uring(uring) => uring.cancel(key),
-            Backend::Epoll(epoll) => epoll.cancel(key),
+        match &mut self.kernel {
+            Kernel::Uring(uring) => uring.cancel(key),
+            Kernel::Epoll(epoll) => epoll.cancel(key),
         }
     }
 
     /// Submits everything queued and waits up to `wait` (for ever if `None`) for a completion. The reactor's waker ends
     /// the wait if sleep was announced to it before.
     pub(crate) fn poll(&mut self, wait: Option<Duration>, out: &mut Vec<Completion>) -> io::Result<()> {
-        match self {
-            Backend::Uring(uring) => uring.poll(wait, out),
-            Backend::Epoll(epoll) => epoll.poll(wait, out),
+        self.take_from_threads(out);
+        let wait = if out.is_empty() { wait } else { Some(Duration::ZERO) };
+        match &mut self.kernel {
+            Kernel::Uring(uring) => uring.poll(wait, out)?,
+            Kernel::Epoll(epoll) => epoll.poll(wait, out)?,
         }
+        self.take_from_threads(out);
+        Ok(())
+    }
+
+    fn take_from_threads(&mut self, out: &mut Vec<Completion>) {
+        self.threads.iter_mut().for_each(|threads| threads.take_done(out));
     }
 
     /// At drop, requests under way are not waited for.
     pub(crate) fn abandon(&mut self) {
-        match self {
-            Backend::Uring(uring) => uring.abandon(),
-            Backend::Epoll(epoll) => epoll.abandon(),
+        self.threads.iter_mut().for_each(FileThreads::abandon);
+        match &mut self.kernel {
+            Kernel::Uring(uring) => uring.abandon(),
+            Kernel::Epoll(_) => {}
         }
     }
 
     /// To be told before a socket is closed.
     pub(crate) fn forget(&mut self, socket: RawFd) {
-        match self {
-            Backend::Uring(_) => {}
-            Backend::Epoll(epoll) => epoll.forget(socket),
+        match &mut self.kernel {
+            Kernel::Uring(_) => {}
+            Kernel::Epoll(epoll) => epoll.forget(socket),
         }
     }
 }

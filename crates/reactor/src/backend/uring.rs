@@ -277,7 +277,10 @@ fn account(request: &mut Request, count: usize) {
         | Request::Connect { .. }
         | Request::Receive { .. }
         | Request::ReadSmall { .. }
-        | Request::File { request: FileRequest::Sync | FileRequest::Discard { .. }, .. } => {}
+        | Request::File {
+            request: FileRequest::Sync | FileRequest::Discard { .. } | FileRequest::DiscardAny { .. },
+            ..
+        } => {}
     }
 }
 
@@ -337,6 +340,7 @@ fn file_entry(file: Fd, request: &mut FileRequest) -> squeue::Entry {
             .offset(*offset)
             .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
             .build(),
+        FileRequest::DiscardAny { .. } => unreachable!("threads do it, as io_uring cannot"),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{io, path::Path};
 
 use bytes::Bytes;
+use rustix::io::Errno;
 
 use crate::{
     Event, FileError, FileId, FileOperation, OpenOptions, Reactor,
@@ -78,14 +79,22 @@ impl Reactor {
     ) {
         let Some(Request::File { file: fd, request }) = completion.request else { return };
         let Some(open) = self.files.get(file.0) else { return };
-        let is_retried = completion
-            .result
-            .is_err_and(|error| error == rustix::io::Errno::INTR || error == rustix::io::Errno::AGAIN);
+        let is_retried = completion.result.is_err_and(|error| error == Errno::INTR || error == Errno::AGAIN);
         if is_retried || (completion.result.is_ok_and(|count| count > 0) && !is_whole(&request)) {
             self.backend.submit_file(Owner::File { file, token }, fd, request);
             return;
         }
-        let result = finish(open, request, completion.result.map(drop).map_err(io::Error::from));
+        let mut result = completion.result.map(drop).map_err(io::Error::from);
+        if let (FileRequest::Discard { offset, bytes }, Err(Errno::OPNOTSUPP)) = (&request, completion.result)
+            && open.is_device
+        {
+            result = self.backend.add_to_threads(open.as_fd());
+            if result.is_ok() {
+                let request = FileRequest::DiscardAny { offset: *offset, bytes: *bytes };
+                return self.backend.submit_file(completion.owner, fd, request);
+            }
+        }
+        let result = finish(open, request, result);
         events.push(Event::FileDone { file, token, result });
     }
 }
@@ -95,7 +104,7 @@ fn is_whole(request: &FileRequest) -> bool {
     match request {
         FileRequest::Read { buffer, .. } => buffer.is_full(),
         FileRequest::Write { batch, .. } => batch.bytes() == 0,
-        FileRequest::Sync | FileRequest::Discard { .. } => true,
+        FileRequest::Sync | FileRequest::Discard { .. } | FileRequest::DiscardAny { .. } => true,
     }
 }
 
@@ -107,17 +116,14 @@ fn finish(file: &File, request: FileRequest, result: io::Result<()>) -> Result<B
             (FileOperation::Read, offset + buffer.filled() as u64, io::ErrorKind::UnexpectedEof)
         }
         FileRequest::Write { offset, .. } => (FileOperation::Write, *offset, io::ErrorKind::WriteZero),
-        FileRequest::Discard { offset, .. } => (FileOperation::Discard, *offset, io::ErrorKind::Other),
+        FileRequest::Discard { offset, .. } | FileRequest::DiscardAny { offset, .. } => {
+            (FileOperation::Discard, *offset, io::ErrorKind::Other)
+        }
         FileRequest::Sync => (FileOperation::Sync, 0, io::ErrorKind::Other),
     };
-    let result = match (&request, result) {
-        (FileRequest::Discard { offset, bytes }, Err(error))
-            if error.raw_os_error() == Some(libc::EOPNOTSUPP) =>
-        {
-            file.discard_device(*offset, *bytes)
-        }
-        (_, Ok(())) if !whole => Err(short.into()),
-        (_, result) => result,
+    let result = match result {
+        Ok(()) if !whole => Err(short.into()),
+        result => result,
     };
     match (result, request) {
         (Err(error), _) => Err(file.error(operation, at, error)),

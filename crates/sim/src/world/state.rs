@@ -1,8 +1,10 @@
 //! The state of the world, which these queries do not change.
 
+use std::collections::BTreeSet;
+
 use osd::Osd;
 use store::ObjectStore;
-use types::{OsdId, PgState};
+use types::{OsdId, PgId, PgState};
 
 use super::World;
 use crate::{
@@ -31,6 +33,11 @@ impl World {
         (0..self.osds.len()).all(|id| mon.mon.osdmap().is_up(OsdId(id as i32)))
     }
 
+    /// True when the newest map says that the OSD is down.
+    pub(crate) fn is_down(&self, id: usize) -> bool {
+        self.osdmap().is_some_and(|map| map.is_down(OsdId(id as i32)))
+    }
+
     /// True when the pools have as many PGs as they shall, and every PG's primary says that it is active and clean.
     pub(crate) fn is_clean(&self) -> bool {
         let Some(mon) = self.mon.up().filter(|_| self.is_all_up()) else { return false };
@@ -53,6 +60,12 @@ impl World {
             let state = parts.find_map(|part| part.machine.osd.led_state(pgid));
             state.is_some_and(|state| state.has(wanted))
         })
+    }
+
+    /// The PGs that their primaries say are in the state.
+    pub(crate) fn pgs_in(&self, state: PgState) -> BTreeSet<PgId> {
+        let states = self.parts().flat_map(|part| part.machine.osd.led_states());
+        states.filter(|(_, its)| its.has(state)).map(|(pgid, _)| pgid).collect()
     }
 
     /// True when every PG serves, and has a member besides an OSD that lacks nothing. What clients are told of later is

@@ -4,12 +4,19 @@ use std::{
     io::{PipeReader, PipeWriter, Write, pipe},
     os::fd::{AsFd, AsRawFd},
     sync::Arc,
+    time::Duration,
 };
 
+use bytes::Bytes;
 use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 
 use super::*;
-use crate::{FileId, backend::batch::Batch, buffer_pool::Pool, slab::SlotId};
+use crate::{
+    BackendKind, Config, FileId,
+    backend::{Backend, batch::Batch},
+    buffer_pool::Pool,
+    slab::SlotId,
+};
 
 /// The kernel takes this for the file's own position, which is the only one that a pipe has.
 const OWN_POSITION: u64 = u64::MAX;
@@ -32,11 +39,15 @@ fn write(offset: u64, data: &Bytes) -> FileRequest {
     FileRequest::Write { offset, batch: Batch::new([data.clone()]), durable: false }
 }
 
+fn backend(kind: BackendKind) -> io::Result<Backend> {
+    Backend::new(&Config { backend: kind, ..Config::default() }, &Waker::new()?)
+}
+
 /// Polls until a request has ended.
-fn ended(epoll: &mut Epoll) -> (u64, Completion) {
+fn ended(backend: &mut Backend) -> (u64, Completion) {
     let mut out = Vec::new();
     while out.is_empty() {
-        epoll.poll(Some(Duration::from_millis(1)), &mut out).unwrap();
+        backend.poll(Some(Duration::from_millis(1)), &mut out).unwrap();
     }
     assert_eq!(out.len(), 1);
     let completion = out.pop().unwrap();
@@ -46,7 +57,7 @@ fn ended(epoll: &mut Epoll) -> (u64, Completion) {
 
 #[test]
 fn a_read_is_served_while_a_write_is_under_way() {
-    let mut epoll = Epoll::new(Waker::new().unwrap()).unwrap();
+    let mut epoll = backend(BackendKind::Epoll).unwrap();
     let (reader, slow) = full_pipe();
     let quick = memfd_create("quick", MemfdFlags::CLOEXEC).unwrap();
     rustix::io::write(&quick, b"contents").unwrap();
@@ -68,7 +79,7 @@ fn a_read_is_served_while_a_write_is_under_way() {
 
 #[test]
 fn who_abandons_a_device_does_not_wait_for_it_and_what_has_not_begun_never_does() {
-    let mut epoll = Epoll::new(Waker::new().unwrap()).unwrap();
+    let mut epoll = backend(BackendKind::Epoll).unwrap();
     let (_reader, slow) = full_pipe();
     epoll.add_file(slow.as_fd()).unwrap();
     let data = Bytes::from(vec![1; 4096]);
@@ -82,4 +93,25 @@ fn who_abandons_a_device_does_not_wait_for_it_and_what_has_not_begun_never_does(
     epoll.abandon();
     drop(epoll);
     assert!(data.is_unique());
+}
+
+#[test]
+fn threads_discard_for_io_uring_too() {
+    for kind in [BackendKind::Epoll, BackendKind::IoUring] {
+        let mut backend = match backend(kind) {
+            Ok(backend) => backend,
+            Err(error) => return eprintln!("SKIPPED: io_uring is not available here: {error}"),
+        };
+        // It knows no BLKDISCARD, and says so.
+        let file = memfd_create("file", MemfdFlags::CLOEXEC).unwrap();
+        backend.add_file(file.as_fd()).unwrap();
+        // The second time the file is known.
+        for token in [1, 2] {
+            backend.add_to_threads(file.as_fd()).unwrap();
+            let request = FileRequest::DiscardAny { offset: 0, bytes: 4096 };
+            backend.submit_file(owner(token), file.as_raw_fd(), request);
+            let (ended, completion) = ended(&mut backend);
+            assert_eq!((ended, completion.result), (token, Err(Errno::NOTTY)));
+        }
+    }
 }
