@@ -542,6 +542,35 @@ check_nbd_osd_killed_under_io() {
   nbd_unmap "$dev"
 }
 
+# Such a device refuses holes that read as zeros: an OSD discards there without them.
+check_osd_on_a_device_that_cannot_write_zeroes() {
+  modprobe null_blk nr_devices=1 gb=1 bs=4096 memory_backed=1 discard=1
+  [ "$(cat /sys/block/nullb0/queue/write_zeroes_max_bytes)" = 0 ]
+  local other=/data/discards discarded
+  loligo up --data $other --osds 1 --device /dev/nullb0 --port 7300 >/data/discards.log 2>&1 &
+  local up=$!
+  export CEPH_CONF=$other/ceph.conf
+  until [ -f "$CEPH_CONF" ]; do sleep 1; done
+  await_health
+  ceph osd pool create rbd 8
+  rbd pool init rbd
+  head -c 64M /dev/urandom >/tmp/data
+  rbd import --no-progress /tmp/data img
+  rbd create --size 8M small
+  discards_of() { awk '{print $12}' /sys/block/nullb0/stat; }
+  discarded=$(discards_of)
+  rbd rm --no-progress img
+  # What is freed is discarded once a checkpoint says so, for which half the journal is to be full.
+  rbd bench --io-type write --io-size 64K --io-threads 8 --io-total 96M --io-pattern rand small
+  until [ "$(discards_of)" -gt "$discarded" ]; do sleep 1; done
+  fails grep -r 'is not discarded' $other/log
+  rbd import --no-progress /tmp/data img
+  rbd export --no-progress img - | cmp - /tmp/data
+  kill -INT $up
+  wait $up
+  rmmod null_blk
+}
+
 # What the kernel or the daemons did not understand.
 check_no_complaints() {
   if dmesg | grep -E 'libceph: (corrupt|.*decode)|bad (crc|header)|Call Trace|BUG|WARNING'; then return 1; fi

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
 
+mod asking;
 pub mod load;
 pub mod running;
 
@@ -22,7 +23,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use asking::Asking;
 use running::{Running, end};
+use serde_json::Value;
 
 /// The binary under test.
 pub const LOLIGO: &str = env!("CARGO_BIN_EXE_loligo");
@@ -39,6 +42,10 @@ const HEALTHY_LIMIT: Duration = Duration::from_secs(180);
 
 /// How long daemons may take to stop in order. A failed test may have left one that cannot, as it stands still.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
+
+/// How long a test rests between two looks.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
@@ -121,18 +128,19 @@ impl Cluster {
     /// Waits until all PGs are active+clean and `ceph health` has nothing to say but that a pool has many objects:
     /// `rados bench` writes as many as the machine can.
     pub fn wait_healthy(&self) {
-        self.wait("a healthy cluster", HEALTHY_LIMIT, |c| {
-            if !c.conf().exists() {
-                return false;
-            }
-            let status = c.run_limited("ceph --connect-timeout 5 status -f json", Duration::from_secs(10));
-            let Ok(json) = serde_json::from_str::<serde_json::Value>(&status.out) else { return false };
-            let states = json["pgmap"]["pgs_by_state"].as_array().cloned().unwrap_or_default();
-            let checks = json["health"]["checks"].as_object();
+        self.wait_told("a healthy cluster", HEALTHY_LIMIT, "status", |status| {
+            let states = status["pgmap"]["pgs_by_state"].as_array().cloned().unwrap_or_default();
+            let checks = status["health"]["checks"].as_object();
             checks.is_some_and(|checks| checks.keys().all(|name| name == "MANY_OBJECTS_PER_PG"))
-                && json["osdmap"]["num_up_osds"].as_u64() == Some(c.osds as u64)
+                && status["osdmap"]["num_up_osds"].as_u64() == Some(self.osds as u64)
                 && states.iter().all(|s| s["state_name"] == "active+clean")
         });
+    }
+
+    /// Polls until what the monitor says to a command without arguments is as wanted.
+    fn wait_told(&self, what: &str, limit: Duration, prefix: &str, is_wanted: impl Fn(&Value) -> bool) {
+        let mut asking = Asking::start(&self.dir, 2 * limit);
+        self.wait(what, limit, |_| asking.ask(prefix).is_some_and(|told| is_wanted(&told)));
     }
 
     /// Polls `done` until it holds; fails the test with the daemons' logs after `limit`.
@@ -151,7 +159,8 @@ impl Cluster {
 
     /// Waits until so many OSDs are up: for a mark-down, or until those that were started again are back.
     pub fn wait_up_osds(&self, count: u64) {
-        self.wait(&format!("{count} OSDs up"), Duration::from_secs(120), |c| c.up_osds() == count);
+        let is_count = |stat: &Value| stat["num_up_osds"].as_u64() == Some(count);
+        self.wait_told(&format!("{count} OSDs up"), Duration::from_secs(120), "osd stat", is_count);
     }
 
     /// Runs a shell command with CEPH_CONF set, in the cluster's folder.
@@ -189,7 +198,7 @@ impl Cluster {
     }
 
     /// The JSON that a stock command prints.
-    pub fn json(&self, command: &str) -> serde_json::Value {
+    pub fn json(&self, command: &str) -> Value {
         let out = self.sh(&format!("{command} --format json")).out;
         serde_json::from_str(&out).unwrap_or_else(|e| panic!("{command}: {e}: {out}"))
     }
@@ -265,8 +274,7 @@ impl Cluster {
         let count = unique.len() as u64;
         unique.dedup();
         assert_eq!(unique.len() as u64, count);
-        self.wait("totals that agree with what is there", Duration::from_secs(60), |c| {
-            let df = c.json("ceph df");
+        self.wait_told("totals that agree with what is there", Duration::from_secs(60), "df", |df| {
             let found = df["pools"].as_array().and_then(|pools| pools.iter().find(|p| p["name"] == pool));
             found.and_then(|p| p["stats"]["objects"].as_u64()) == Some(count)
         });
@@ -374,19 +382,21 @@ fn limited<'a>(seconds: &'a str, words: &[&'a str]) -> Vec<&'a str> {
     [&["timeout", "-k", "10", seconds], words].concat()
 }
 
-/// Polls until `is_done` holds; false when it does not within `limit`.
+/// Polls until `is_done` holds; false when it does not within `limit`. It rests as long as a look took: stock clients
+/// take half a second of CPU time to start, which what is waited for may need.
 pub fn is_done_within(limit: Duration, mut is_done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     loop {
         // Asked before the look: a machine that stood still until after the limit is looked at once more.
-        let is_last = start.elapsed() > limit;
+        let looked = Instant::now();
+        let is_last = looked.duration_since(start) > limit;
         if is_done() {
             return true;
         }
         if is_last {
             return false;
         }
-        thread::sleep(Duration::from_millis(100));
+        thread::sleep(looked.elapsed().clamp(PAUSE_MIN, PAUSE_MAX));
     }
 }
 
