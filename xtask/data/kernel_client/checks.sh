@@ -551,8 +551,9 @@ check_osd_on_a_device_that_cannot_write_zeroes() {
   local up=$!
   export CEPH_CONF=$other/ceph.conf
   until [ -f "$CEPH_CONF" ]; do sleep 1; done
-  await_health
+  ceph config set mon mon_allow_pool_size_one true
   ceph osd pool create rbd 8
+  ceph osd pool set rbd size 1 --yes-i-really-mean-it
   rbd pool init rbd
   head -c 64M /dev/urandom >/tmp/data
   rbd import --no-progress /tmp/data img
@@ -561,7 +562,7 @@ check_osd_on_a_device_that_cannot_write_zeroes() {
   discarded=$(discards_of)
   rbd rm --no-progress img
   # What is freed is discarded once a checkpoint says so, for which half the journal is to be full.
-  rbd bench --io-type write --io-size 64K --io-threads 8 --io-total 96M --io-pattern rand small
+  rbd bench --io-type write --io-size 16K --io-threads 8 --io-total 96M --io-pattern rand small
   until [ "$(discards_of)" -gt "$discarded" ]; do sleep 1; done
   fails grep -r 'is not discarded' $other/log
   rbd import --no-progress /tmp/data img
