@@ -49,6 +49,19 @@ impl CephConf {
         self.get_within(who, key, DEPTH_MAX, &Cell::new(EXPANSIONS_MAX))
     }
 
+    /// The keyrings that are named for `who`; none if no option says so.
+    pub(crate) fn keyrings(&self, who: &EntityName) -> Option<Vec<PathBuf>> {
+        let text = self.get(who, "keyring")?;
+        let paths = text.split([',', ';']).map(str::trim).filter(|path| !path.is_empty());
+        Some(paths.map(PathBuf::from).collect())
+    }
+
+    /// The keyring that counts of those: the first that is there, or else the first.
+    pub(crate) fn keyring(&self, who: &EntityName) -> Option<PathBuf> {
+        let named = self.keyrings(who)?;
+        named.iter().find(|path| path.exists()).or(named.first()).cloned()
+    }
+
     /// The value for `who`, or Ceph's default for daemons, where an option has one.
     pub fn get_or_default(&self, who: &EntityName, key: &str) -> Option<String> {
         self.get(who, key).or_else(|| {

@@ -28,17 +28,13 @@ pub(crate) struct ClientIo {
 
 /// The client's key: from the keyring that ceph.conf names, or from one of Ceph's usual places if it names none.
 pub(crate) fn find_keyring(conf: &CephConf, who: &EntityName) -> Result<Keyring> {
-    let usual = || vec![format!("/etc/ceph/ceph.{who}.keyring"), "/etc/ceph/ceph.keyring".to_owned()];
-    // The option may hold several paths; the first that is there counts.
-    let named = conf.get(who, "keyring").map(|text| {
-        let paths = text.split([',', ';']).map(|path| path.trim().to_owned());
-        paths.filter(|path| !path.is_empty()).collect::<Vec<_>>()
-    });
-    let paths = named.unwrap_or_else(usual);
-    let path = paths.iter().map(PathBuf::from).find(|path| path.exists()).with_context(|| {
+    let usual = || [format!("/etc/ceph/ceph.{who}.keyring"), "/etc/ceph/ceph.keyring".to_owned()];
+    let paths = conf.keyrings(who).unwrap_or_else(|| usual().map(PathBuf::from).into());
+    let path = paths.iter().find(|path| path.exists()).with_context(|| {
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         format!("no keyring for {who}: {} is not there; ceph.conf names it by `keyring`", paths.join(" or "))
     })?;
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     Keyring::parse(&text).with_context(|| path.display().to_string())
 }
 

@@ -115,19 +115,20 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType, go_on: GoOn<'_>) -> Re
         undo.made(&data)?;
     }
     let ledger_path = unused_ledger(&data)?;
-    let configured = conf.get(&who, "keyring").map(PathBuf::from);
+    let configured = conf.keyring(&who);
     let mut keys = BTreeMap::new();
     for path in first_keyrings(configured.as_deref(), &data) {
-        keys.extend(keyring_in(&path)?.0.into_iter().map(|(name, entry)| (name, entry.key)));
+        keys.extend(keyring_in(&path)?.0);
     }
-    if let Some((name, key)) = keys.iter().find(|(_, key)| key.kind() < key_type) {
-        bail!("the key of {name} is of type {}: it would not be let in", key.kind());
+    if let Some((name, entry)) = keys.iter().find(|(_, entry)| entry.key.kind() < key_type) {
+        bail!("the key of {name} is of type {}: it would not be let in", entry.key.kind());
     }
     // The last time: the rest takes a moment.
     go_on()?;
     if let Entry::Vacant(slot) = keys.entry(admin()) {
         // Before the ledger: one that is tried again finds the key there.
-        slot.insert(make_admin_key(configured.as_deref(), &data, key_type)?);
+        let key = make_admin_key(configured.as_deref(), &data, key_type)?;
+        slot.insert(KeyringEntry { key, caps: operator_caps() });
     }
     let chooseleaf_type =
         conf.get(&who, "osd crush chooseleaf type").and_then(|v| v.parse().ok()).unwrap_or(1);

@@ -64,7 +64,7 @@ pub fn mon_rebuild(options: &MonRebuildOptions) -> Result<()> {
     let base = options.base.as_deref().map(|path| read_base(path, &data)).transpose()?;
     let read = |path: &PathBuf| read_source(path, &conf).with_context(|| path.display().to_string());
     let osds = options.sources.iter().map(read).collect::<Result<Vec<OsdRecords>>>()?;
-    let (configured, mut keyring) = (conf.get(&who, "keyring").map(PathBuf::from), Keyring::default());
+    let (configured, mut keyring) = (conf.keyring(&who), Keyring::default());
     if base.is_none() {
         // Those that `mkfs mon` would begin with.
         for path in first_keyrings(configured.as_deref(), &data) {

@@ -106,7 +106,8 @@ impl NewCluster<'_> {
         for (name, key) in keys {
             write_keyring(dir, name, key, &mut undo)?;
         }
-        // Last: a folder with a ceph.conf is a whole cluster.
+        // Last: a folder with a ceph.conf is a whole cluster, and is not taken for less if that is lost.
+        undo.note_whole()?;
         let write = || durable::write(&conf_path, conf_text.as_bytes(), CONF_MODE);
         noted(&conf_path, &mut undo, || write().with_context(|| conf_path.display().to_string()))?;
         stores.keep();
@@ -179,6 +180,8 @@ impl NewCluster<'_> {
         let who = EntityName::new(EntityType::MON, "a");
         let mons = conf.mon_hosts(&who)?.into_iter().map(|addrs| ("a".to_owned(), addrs)).collect();
         let (now, key_type, seed) = (clock::wall(), self.key_type, clock::random_seed());
+        let keys = keys.into_iter().map(|(name, key)| (name, KeyringEntry { key, caps: BTreeMap::new() }));
+        let keys = keys.collect();
         let params = MkfsParams { fsid, now, mons, keys, chooseleaf_type: 0, key_type, seed };
         let data = dir.join("mon.a");
         if private::make_folder(&data)? {

@@ -72,6 +72,12 @@ impl Undo {
         Ok(())
     }
 
+    /// To be called before what may be used once it is there: if this process is killed, nothing goes from here on.
+    pub(crate) fn note_whole(&mut self) -> Result<()> {
+        let Some(record) = &mut self.record else { return Ok(()) };
+        record.note_whole().with_context(|| record.path().display().to_string())
+    }
+
     /// All has succeeded.
     pub(crate) fn keep(mut self) {
         self.made.clear();
@@ -84,6 +90,9 @@ impl Undo {
 impl Drop for Undo {
     fn drop(&mut self) {
         self.made.iter().rev().for_each(Made::remove);
+        if let Some(record) = &mut self.record {
+            record.note_undone();
+        }
     }
 }
 

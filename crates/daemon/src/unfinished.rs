@@ -22,7 +22,10 @@ const NAME: &str = "unfinished";
 /// Of an honest record; a longer one is none.
 const BYTES_MAX: u64 = 16 << 20;
 
-/// The record, locked as long as it is open. A line of it is `fsid UUID`, or `made DEVICE INODE PATH`.
+/// A line by itself: all was made, and may be in use.
+const WHOLE: &[u8] = b"whole";
+
+/// The record, locked as long as it is open. A line of it is `fsid UUID`, `made DEVICE INODE PATH`, or [`WHOLE`].
 pub(crate) struct Unfinished {
     file: File,
     path: PathBuf,
@@ -48,6 +51,13 @@ impl Unfinished {
         }
         let mut bytes = Vec::new();
         (&mut file).take(BYTES_MAX).read_to_end(&mut bytes)?;
+        if bytes.split(|byte| *byte == b'\n').any(|line| line == WHOLE) {
+            bail!(
+                "the cluster in {} was made, but its ceph.conf is not there; to give the cluster up, remove {}",
+                dir.display(),
+                path.display()
+            );
+        }
         let (made, mut fsids) = parse(&bytes);
         made.iter().rev().for_each(Made::remove);
         fsids.push(fsid);
@@ -83,6 +93,19 @@ impl Unfinished {
         line.extend_from_slice(made.path.as_os_str().as_bytes());
         line.push(b'\n');
         self.append(&line)
+    }
+
+    /// Records that nothing of it may be removed any more.
+    pub(crate) fn note_whole(&mut self) -> io::Result<()> {
+        self.append(&[WHOLE, b"\n"].concat())
+    }
+
+    /// All that was made is gone again: what is left to be known is whose the stores on the devices are.
+    pub(crate) fn note_undone(&mut self) {
+        let fsids: String = self.fsids.iter().map(|fsid| format!("fsid {fsid}\n")).collect();
+        if let Err(error) = self.file.set_len(0).and_then(|()| self.append(fsids.as_bytes())) {
+            tracing::warn!(%error, "{} cannot be brought up to date", self.path.display());
+        }
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -147,7 +170,25 @@ mod tests {
         assert!(!folder.exists());
         assert_eq!(fs::read_to_string(&replaced).unwrap(), "theirs");
         record.end();
-        assert!(Unfinished::begin(&dir, first).unwrap().is_new());
+        let mut record = Unfinished::begin(&dir, first).unwrap();
+        assert!(record.is_new());
+        let kept = dir.join("kept");
+        fs::write(&kept, "in use").unwrap();
+        record.note(&Made::at(&kept).unwrap()).unwrap();
+        record.note_whole().unwrap();
+        record.note_undone();
+        drop(record);
+        let mut record = Unfinished::begin(&dir, second).unwrap();
+        assert_eq!(record.fsids(), [first, second]);
+        record.note(&Made::at(&kept).unwrap()).unwrap();
+        record.note_whole().unwrap();
+        // The process is killed, the cluster used, and its ceph.conf lost.
+        drop(record);
+        let error = Unfinished::begin(&dir, second).err().unwrap();
+        assert!(error.to_string().contains("its ceph.conf is not there"), "{error:#}");
+        assert!(kept.exists());
+        Unfinished::forget(&dir);
+        assert!(Unfinished::begin(&dir, second).unwrap().is_new());
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use auth::{CryptoKey, RotatingSecrets};
+use auth::{CryptoKey, KeyringEntry, RotatingSecrets};
 use bytes::Bytes;
 use crush::CrushMap;
 use rand::{SeedableRng, rngs::StdRng};
@@ -26,9 +26,10 @@ pub struct MkfsParams {
     pub now: UTime,
     /// Names and addresses of the monitors.
     pub mons: BTreeMap<String, EntityAddrVec>,
-    /// Keys of entities: `mon.`, `client.admin` and `osd.N` where the caller wants to know them; any of the
-    /// first two that is missing, and the bootstrap keys, are made up.
-    pub keys: BTreeMap<EntityName, CryptoKey>,
+    /// Keys of entities, and what these may do: `mon.`, `client.admin` and `osd.N` where the caller wants to know them,
+    /// and others. Any of the first two that is missing, and the bootstrap keys, are made up. Entities without
+    /// capabilities have the usual ones of those that every cluster has, and else none.
+    pub keys: BTreeMap<EntityName, KeyringEntry>,
     /// `osd_crush_chooseleaf_type`: copies are spread over OSDs (0, for one machine) or hosts (1).
     pub chooseleaf_type: i32,
     /// The type of keys that are made up, and of those that commands make later. With `aes256k` others are
@@ -41,7 +42,7 @@ pub struct MkfsParams {
 /// Kinds of daemons whose keys are made with a bootstrap key, which is for that alone.
 const BOOTSTRAP: [&str; 6] = ["mds", "mgr", "osd", "rbd", "rbd-mirror", "rgw"];
 
-/// Capabilities of an entity as mkfs gives them.
+/// What an entity may do that every cluster has; nobody else may do anything until an operator says so.
 pub(crate) fn default_caps(name: &EntityName) -> BTreeMap<String, String> {
     if name.kind == EntityType::CLIENT && name.id.starts_with("bootstrap-") {
         return [("mon".to_owned(), format!("allow profile {}", name.id))].into();
@@ -51,7 +52,7 @@ pub(crate) fn default_caps(name: &EntityName) -> BTreeMap<String, String> {
         (EntityType::OSD, _) => {
             &[("mgr", "allow profile osd"), ("mon", "allow profile osd"), ("osd", "allow *")]
         }
-        (EntityType::CLIENT, _) => {
+        (EntityType::CLIENT, "admin") => {
             &[("mds", "allow *"), ("mgr", "allow *"), ("mon", "allow *"), ("osd", "allow *")]
         }
         _ => &[],
@@ -79,10 +80,13 @@ pub fn mkfs(params: &MkfsParams) -> LedgerTxn {
     let bootstrap = BOOTSTRAP.map(|kind| format!("client.bootstrap-{kind}"));
     for name in ["mon.", "client.admin"].into_iter().chain(bootstrap.iter().map(String::as_str)) {
         let name = EntityName::parse(name).expect("the names are well formed");
-        entities.entry(name).or_insert_with(|| CryptoKey::generate(params.key_type, params.now, &mut rng));
+        entities.entry(name).or_insert_with(|| KeyringEntry {
+            key: CryptoKey::generate(params.key_type, params.now, &mut rng),
+            caps: BTreeMap::new(),
+        });
     }
-    for (name, key) in entities {
-        let caps = default_caps(&name);
+    for (name, KeyringEntry { key, caps }) in entities {
+        let caps = if caps.is_empty() { default_caps(&name) } else { caps };
         ops.insert(ledger_keys::auth(&name), value(&(key, caps)));
     }
     for service in SERVICES {
@@ -120,4 +124,43 @@ pub(crate) fn put_whole_map(map: &OsdMap, ops: &mut BTreeMap<String, Option<Byte
     inc.full_crc = crc;
     ops.insert(ledger_keys::osdmap_full(map.epoch), Some(full));
     ops.insert(ledger_keys::osdmap_inc(map.epoch), value(&inc));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_may_do_what_their_keyring_says_and_none_is_made_an_operator() {
+        let mut rng = StdRng::from_seed([1; 32]);
+        let now = UTime::new(1_790_000_000, 0);
+        let stated = BTreeMap::from([("mon".to_owned(), "allow r".to_owned())]);
+        let operator: BTreeMap<_, _> =
+            ["mds", "mgr", "mon", "osd"].map(|service| (service.to_owned(), "allow *".to_owned())).into();
+        let wanted = [
+            ("client.backup", stated.clone(), stated.clone()),
+            ("client.bare", BTreeMap::new(), BTreeMap::new()),
+            ("client.bootstrap-osd", stated.clone(), stated),
+            ("client.admin", BTreeMap::new(), operator),
+        ];
+        let mut keys = BTreeMap::new();
+        for (name, caps, _) in &wanted {
+            let key = CryptoKey::generate(KeyType::Aes256k, now, &mut rng);
+            keys.insert(EntityName::parse(name).unwrap(), KeyringEntry { key, caps: caps.clone() });
+        }
+        let params = MkfsParams {
+            fsid: Uuid([1; 16]),
+            now,
+            mons: BTreeMap::new(),
+            keys: keys.clone(),
+            chooseleaf_type: 0,
+            key_type: KeyType::Aes,
+            seed: [2; 32],
+        };
+        let made = mkfs(&params).ops;
+        for (name, _, caps) in wanted {
+            let name = EntityName::parse(name).unwrap();
+            assert_eq!(made[&ledger_keys::auth(&name)], value(&(keys[&name].key.clone(), caps)), "{name}");
+        }
+    }
 }

@@ -27,7 +27,7 @@ impl Osd {
         }
         match message {
             Message::MOSDOp(op) => self.on_op(conn, tid, op, ctx),
-            Message::MOSDBackoff(backoff) => self.on_backoff(conn, &backoff, ctx),
+            Message::MOSDBackoff(backoff) => self.on_backoff(conn, tid, backoff, ctx),
             Message::MCommand(command) => self.on_tell(conn, tid, &command, ctx),
             Message::MPing(_) => {}
             other => tracing::debug!(message = other.name(), "ignored from a client"),
@@ -96,7 +96,21 @@ impl Osd {
         self.pg_op(conn, tid, op, permit, ctx);
     }
 
-    fn on_backoff(&mut self, conn: ConnId, backoff: &MOSDBackoff, ctx: &mut Ctx<'_>) {
+    /// A client says that it holds. Its ops that wait for a map came before that, and may not come to the PG after it:
+    /// it sends them again, behind others that it sent before them.
+    fn on_backoff(&mut self, conn: ConnId, tid: u64, backoff: Box<MOSDBackoff>, ctx: &mut Ctx<'_>) {
+        let ahead = self.waiting.iter().filter(|waiting| waiting.conn == conn && waiting.from.is_none());
+        let Some(epoch) = ahead.map(|waiting| waiting.epoch).max() else {
+            return self.backoff_told(conn, &backoff, ctx);
+        };
+        let message = Message::MOSDBackoff(backoff);
+        if !self.wait_for_map(Waiting { epoch, conn, tid, from: None, message, permit: None }, ctx) {
+            self.close_conn(conn, ctx);
+        }
+    }
+
+    /// The same, when all that the client sent before is with its PG.
+    pub(crate) fn backoff_told(&mut self, conn: ConnId, backoff: &MOSDBackoff, ctx: &mut Ctx<'_>) {
         if backoff.op == BackoffOp::ACK_BLOCK {
             self.pg_event(backoff.pgid.pg, pg::Event::BackoffAck { session: conn.0, id: backoff.id }, ctx);
         }

@@ -317,7 +317,11 @@ impl Osd {
                 }
                 Some(osd) => self.pg_peer_message(osd, message, ctx),
                 None if shard != self.config.shard.index => self.pass_on(shard, conn, tid, message, ctx),
-                None => self.on_own_message(conn, tid, message, ctx),
+                None => match message {
+                    // What waits still came after it.
+                    Message::MOSDBackoff(backoff) => self.backoff_told(conn, &backoff, ctx),
+                    message => self.on_own_message(conn, tid, message, ctx),
+                },
             }
         }
     }

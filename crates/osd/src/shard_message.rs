@@ -300,7 +300,7 @@ impl Osd {
 
 #[cfg(test)]
 mod tests {
-    use messages::{MOSDOp, MPgNotify};
+    use messages::{MCommand, MOSDOp, MPgNotify};
     use types::{PgId, PgInfo, PgPool, PoolId, PoolType};
 
     use super::*;
@@ -317,6 +317,22 @@ mod tests {
         let (pgid, epoch, info) = (PgId::new(PoolId(3), 6), Epoch(9), PgInfo::default());
         let notify = MPgNotify { pgid, epoch, info, intervals: Vec::new(), leases: Vec::new() };
         wait_here_until_their_pool_is_known(&notify.into(), pgid);
+    }
+
+    #[test]
+    fn commands_go_to_the_shard_of_the_pg_that_they_name_if_they_are_for_one() {
+        let mut osd = Osd::alone();
+        osd.config.shard = Shard { index: 2, count: 4 };
+        let pgid = PgId::new(PoolId(3), 6);
+        let owner = osd.config.shard.owner(pgid, &osd.map);
+        assert_ne!(owner, CONTROL);
+        let place = |prefix: &str| {
+            let cmd = vec![format!(r#"{{"prefix":"{prefix}","pgid":"{pgid}"}}"#)];
+            osd.place_of(&MCommand { cmd, ..MCommand::default() }.into())
+        };
+        assert_eq!(["query", "pg", "deep_scrub"].map(place), [owner; 3]);
+        // As `ceph tell PGID` names it in all.
+        assert_eq!(["dump_ops_in_flight", "flush_pg_stats", "version", "no such"].map(place), [CONTROL; 4]);
     }
 
     /// The message is for the PG, which came of the first one of its pool.

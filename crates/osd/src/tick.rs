@@ -65,6 +65,8 @@ impl Osd {
         }
         let seconds = ctx.now.since(self.started).as_secs();
         if seconds.is_multiple_of(heartbeat::INTERVAL.as_secs()) && !self.watchdog.is_stalled() {
+            // PGs that were made since the last map may have others.
+            self.set_heartbeat_peers();
             self.ping_peers(ctx);
         }
         for (osd, up_from, silent) in self.heartbeat.overdue(ctx.now) {

@@ -7,8 +7,8 @@
 use std::{
     ffi::{OsStr, OsString},
     io,
-    os::unix::process::CommandExt,
-    process::{self, Child, Command},
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::{self, Child, Command, ExitStatus},
 };
 
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
@@ -55,12 +55,19 @@ pub fn terminate(child: &Child) -> io::Result<()> {
     Ok(kill_process(Pid::from_child(child), Signal::TERM)?)
 }
 
+/// True for a process that ended by a signal that it brought upon itself, as a release does when it panics; false for
+/// one that was killed by somebody.
+pub fn has_crashed(status: ExitStatus) -> bool {
+    let faults =
+        [Signal::ABORT, Signal::BUS, Signal::FPE, Signal::ILL, Signal::SEGV, Signal::SYS, Signal::TRAP];
+    status.signal().is_some_and(|signal| faults.iter().any(|fault| fault.as_raw() == signal))
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
         env,
         io::{BufRead, BufReader},
-        os::unix::process::ExitStatusExt,
         process::Stdio,
     };
 

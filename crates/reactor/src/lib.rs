@@ -36,7 +36,7 @@ use std::os::fd::RawFd;
 
 pub use addresses::interface_addresses;
 pub use channel::{Receiver, Sender, channel};
-pub use child::{EXEC_CHILD, child_command, exec_child, terminate};
+pub use child::{EXEC_CHILD, child_command, exec_child, has_crashed, terminate};
 pub use config::{BackendKind, Config};
 pub use descriptors::raise_descriptor_limit;
 pub use event::{CloseReason, ConnId, Event, FileError, FileId, FileOperation, ListenerId};

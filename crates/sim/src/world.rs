@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use auth::CryptoKey;
+use auth::{CryptoKey, KeyringEntry};
 use client::{Outcome, Request, Response};
 use codec::traffic::{self, Traffic};
 use messages::{MPoolOp, PoolOpCode};
@@ -226,9 +226,12 @@ impl World {
         let now = self.schedule.wall();
         let names: Vec<String> = (0..self.osds.len()).map(|id| format!("osd.{id}")).collect();
         let names = names.iter().map(String::as_str).chain(["client.admin"]);
-        let keys: BTreeMap<EntityName, CryptoKey> = names
+        let keys: BTreeMap<EntityName, KeyringEntry> = names
             .filter_map(EntityName::parse)
-            .map(|name| (name, CryptoKey::generate(KeyType::Aes256k, now, &mut self.rng)))
+            .map(|name| {
+                let key = CryptoKey::generate(KeyType::Aes256k, now, &mut self.rng);
+                (name, KeyringEntry { key, caps: BTreeMap::new() })
+            })
             .collect();
         let mut ledger = MemLedger::default();
         let params = MkfsParams {
@@ -244,11 +247,11 @@ impl World {
         self.mon = Slot::Down(ledger);
         self.start(MON);
         for id in 0..self.osds.len() {
-            let key = keys[&EntityName::new(types::EntityType::OSD, id.to_string())].clone();
+            let key = keys[&EntityName::new(types::EntityType::OSD, id.to_string())].key.clone();
             self.osds[id] = Slot::Down(self.new_disk(id, key));
             self.start(self.osd_process(id));
         }
-        let admin = keys[&EntityName::new(types::EntityType::CLIENT, "admin")].clone();
+        let admin = keys[&EntityName::new(types::EntityType::CLIENT, "admin")].key.clone();
         for _ in 0..self.rng.random_range(1..4) {
             self.start_client(admin.clone());
         }

@@ -1,9 +1,6 @@
 //! Where an OSD finds its key.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result, bail};
 use auth::{CryptoKey, Keyring};
@@ -11,10 +8,10 @@ use types::EntityName;
 
 use crate::ceph_conf::CephConf;
 
-/// The key of `who`: in the keyring that ceph.conf names, or in that of its data folder. The first may be
-/// meant for all daemons and clients, and lack this key or be unreadable for this user.
+/// The key of `who`: in a keyring that ceph.conf names, or in that of its data folder. Those may be meant for all
+/// daemons and clients, and lack this key or be unreadable for this user.
 pub(crate) fn own_key(conf: &CephConf, data: &Path, who: &EntityName) -> Result<CryptoKey> {
-    let named = conf.get(who, "keyring").map(PathBuf::from);
+    let named = conf.keyrings(who).unwrap_or_default();
     let mut failures = Vec::new();
     for path in named.into_iter().chain([data.join("keyring")]) {
         match key_in(&path, who) {
@@ -57,6 +54,9 @@ mod tests {
         assert_eq!(key().unwrap(), KEYS[0], "a keyring for others");
         fs::write(&named, format!("[osd.0]\nkey = {}\n", KEYS[1])).unwrap();
         assert_eq!(key().unwrap(), KEYS[1]);
+        let both = format!("[osd]\nkeyring = /nowhere/keyring, {}\n", named.display());
+        let conf = CephConf::parse(&both).unwrap();
+        assert_eq!(own_key(&conf, &data, &who).unwrap().to_base64(), KEYS[1]);
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -217,9 +217,11 @@ impl Bench {
         let data = payload(block_bytes, &mut self.rng);
         let mut clocked = Clocked::new(duration)?;
         let end = clock::now() + duration;
+        // What is under way ends before anything else is done on the device: the store would take it for its own.
+        let mut failed = None;
         loop {
             let mut commands = Vec::new();
-            while clocked.in_flight() < depth && clock::now() < end {
+            while failed.is_none() && clocked.in_flight() < depth && clock::now() < end {
                 let token = clocked.start();
                 let offset = places[self.rng.random_range(0..places.len())];
                 commands.push(if workload.is_write() {
@@ -239,9 +241,12 @@ impl Bench {
                 break;
             }
             for (token, result) in self.runner.device.wait(&mut self.runner.reactor)? {
-                result?;
+                failed = failed.or(result.err());
                 clocked.end(token, Activity::Idle)?;
             }
+        }
+        if let Some(error) = failed {
+            return Err(error.into());
         }
         Ok(Round { target: "disk", workload, block_bytes, depth, measured: clocked.finish() })
     }

@@ -148,9 +148,9 @@ impl Daemon {
     }
 }
 
-/// True for a process that ended by itself with an error, not by a signal.
+/// True for a process that ended by itself with an error, not by somebody's signal.
 fn has_failed(status: ExitStatus) -> bool {
-    status.code().is_some_and(|code| code != 0)
+    status.code().is_some_and(|code| code != 0) || reactor::has_crashed(status)
 }
 
 #[cfg(test)]
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn a_process_has_ended_when_it_failed_but_not_when_it_was_stopped_or_killed() {
-        let found = ["exit 1", "exit 0", "kill -KILL $$"].map(|script| ended(script).is_finished());
-        assert_eq!(found, [true, false, false]);
+        let scripts = ["exit 1", "ulimit -c 0; kill -ABRT $$", "exit 0", "kill -KILL $$", "kill -TERM $$"];
+        assert_eq!(scripts.map(|script| ended(script).is_finished()), [true, true, false, false, false]);
         assert!(ended("exit 1").wait().is_err());
         assert!(ended("kill -KILL $$").wait().is_ok());
     }

@@ -85,7 +85,7 @@ fn take(
     let caps = match &known {
         _ if !caps.is_empty() => caps.clone(),
         Some((_, caps)) => caps.clone(),
-        None => usual_caps(name),
+        None => default_caps(name),
     };
     if known.is_none_or(|(known, _)| known != *key) {
         // What was to take the place of the key before.
@@ -93,14 +93,4 @@ fn take(
     }
     put(entries, ledger_keys::auth(name), &(key.clone(), caps.clone()));
     caps
-}
-
-/// What an entity may do that every cluster has; nobody else may do anything until an operator says so.
-fn usual_caps(name: &EntityName) -> BTreeMap<String, String> {
-    let is_own = match name.kind {
-        EntityType::MON | EntityType::OSD => true,
-        EntityType::CLIENT => name.id == "admin" || name.id.starts_with("bootstrap-"),
-        _ => false,
-    };
-    if is_own { default_caps(name) } else { BTreeMap::new() }
 }

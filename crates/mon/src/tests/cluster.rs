@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
-use auth::CryptoKey;
+use auth::{CryptoKey, KeyringEntry};
 use codec::{Decode, Features};
 use messages::{MMonCommand, MMonCommandAck, MOSDBoot, MPGStats, Message};
 use rand::{SeedableRng, rngs::StdRng};
@@ -53,10 +53,8 @@ impl Cluster {
         let mut rng = StdRng::seed_from_u64(1);
         let now = UTime::new(1_790_000_000, 0);
         let keys = (0..3).map(|id| {
-            (
-                EntityName::parse(&format!("osd.{id}")).unwrap(),
-                CryptoKey::generate(KeyType::Aes256k, now, &mut rng),
-            )
+            let key = CryptoKey::generate(KeyType::Aes256k, now, &mut rng);
+            (EntityName::parse(&format!("osd.{id}")).unwrap(), KeyringEntry { key, caps: BTreeMap::new() })
         });
         let mut ledger = MemLedger::default();
         let params = MkfsParams {

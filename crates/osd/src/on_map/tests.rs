@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use auth::OsdCaps;
 use codec::{Encode, Features};
-use messages::{MOSDOp, MPgClean, OpCode, OsdOp};
+use messages::{BackoffOp, MOSDBackoff, MOSDOp, MPgClean, OpCode, OsdOp};
 use store::{MemStore, ObjectStore};
 use types::{
-    CrushBlob, EntityAddr, EntityName, Errno, GlobalId, Incremental, Instant, PgId, PgPool, PoolId, PoolType,
-    UTime, Uuid,
+    CrushBlob, EntityAddr, EntityName, Errno, GlobalId, HObject, Incremental, Instant, PgId, PgPool, PoolId,
+    PoolType, SpgId, UTime, Uuid,
 };
 
 use super::*;
@@ -85,6 +85,23 @@ fn op(epoch: Epoch) -> Message {
 
 fn clean(epoch: Epoch) -> Message {
     MPgClean { pgid: PgId::new(PoolId(1), 0), epoch, remove: false }.into()
+}
+
+#[test]
+fn what_a_client_says_of_a_backoff_waits_behind_ops_that_it_sent_before() {
+    let mut it = Connected::client();
+    let (pgid, epoch) = (SpgId::replicated(PgId::new(PoolId(1), 0)), it.osd.map.epoch);
+    let (begin, end) = (HObject::default(), HObject::default());
+    let held = MOSDBackoff { pgid, epoch, op: BackoffOp::ACK_BLOCK, id: 1, begin, end };
+    let held = || Message::from(held.clone());
+    it.tell(Event::Received(CONN, 1, held()));
+    assert_eq!(it.waiting(), (0, 0), "nothing came before it");
+    it.flood(2, op);
+    it.tell(Event::Received(CONN, 3, held()));
+    let waiting: Vec<&str> = it.osd.waiting.iter().map(|waiting| waiting.message.name()).collect();
+    assert_eq!(waiting, ["MOSDOp", "MOSDOp", "MOSDBackoff"]);
+    it.retry();
+    assert_eq!(it.waiting(), (0, 0));
 }
 
 #[test]

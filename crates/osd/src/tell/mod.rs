@@ -243,6 +243,10 @@ const ROWS: &[Row] = &[
         help: "Commpact object store's omap. WARNING: Compaction probably slows your requests",
         run: show::compact,
     },
+];
+
+/// Commands for one PG, which the shard runs that has it. `ceph tell PGID` names the PG in other commands, too.
+const PG_ROWS: &[Row] = &[
     Row { sig: "query", help: "show details of a specific pg", run: pg_commands::query },
     Row {
         sig: "list_unfound name=pgid,type=CephPgid,req=false name=offset,type=CephString,req=false",
@@ -296,7 +300,7 @@ const ROWS: &[Row] = &[
 ];
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().chain(&config::ROWS)
+    ROWS.iter().chain(PG_ROWS).chain(&config::ROWS)
 }
 
 impl Row {
@@ -364,7 +368,10 @@ fn args_of(command: &MCommand) -> Map<String, Value> {
 
 /// The PG that a command is for, if it is for one.
 pub(crate) fn pg_of(command: &MCommand) -> Option<PgId> {
-    PgId::parse(text(&args_of(command), "pgid")?.as_str())
+    let args = args_of(command);
+    let prefix = args.get("prefix").and_then(Value::as_str)?;
+    PG_ROWS.iter().find(|row| row.prefix() == prefix)?;
+    PgId::parse(text(&args, "pgid")?.as_str())
 }
 
 impl Osd {

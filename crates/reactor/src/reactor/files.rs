@@ -88,7 +88,9 @@ impl Reactor {
         if let (FileRequest::Discard { offset, bytes }, Err(Errno::OPNOTSUPP)) = (&request, completion.result)
             && open.is_device
         {
-            result = self.backend.add_to_threads(open.as_fd());
+            let added = self.backend.add_to_threads(open.as_fd());
+            // The device has not failed.
+            result = added.map_err(|error| io::Error::new(io::ErrorKind::Unsupported, error));
             if result.is_ok() {
                 let request = FileRequest::DiscardAny { offset: *offset, bytes: *bytes };
                 return self.backend.submit_file(completion.owner, fd, request);
