@@ -127,8 +127,7 @@ fn mkfs_mon(conf: &CephConf, id: &str, key_type: KeyType, go_on: GoOn<'_>) -> Re
     go_on()?;
     if let Entry::Vacant(slot) = keys.entry(admin()) {
         // Before the ledger: one that is tried again finds the key there.
-        let key = make_admin_key(configured.as_deref(), &data, key_type)?;
-        slot.insert(KeyringEntry { key, caps: operator_caps() });
+        slot.insert(make_admin_key(configured.as_deref(), &data, key_type)?);
     }
     let chooseleaf_type =
         conf.get(&who, "osd crush chooseleaf type").and_then(|v| v.parse().ok()).unwrap_or(1);
@@ -171,12 +170,17 @@ fn operator_keyring(configured: Option<&Path>, data: &Path) -> PathBuf {
 }
 
 /// Makes a key for the operator, and writes it to the operator's keyring.
-pub(crate) fn make_admin_key(configured: Option<&Path>, data: &Path, key_type: KeyType) -> Result<CryptoKey> {
+pub(crate) fn make_admin_key(
+    configured: Option<&Path>,
+    data: &Path,
+    key_type: KeyType,
+) -> Result<KeyringEntry> {
     let mut rng = StdRng::from_seed(clock::random_seed());
     let key = CryptoKey::generate(key_type, clock::wall(), &mut rng);
-    let keyring = Keyring([(admin(), KeyringEntry { key: key.clone(), caps: operator_caps() })].into());
+    let entry = KeyringEntry { key, caps: operator_caps() };
+    let keyring = Keyring([(admin(), entry.clone())].into());
     private::append_secret(&operator_keyring(configured, data), &keyring.to_string())?;
-    Ok(key)
+    Ok(entry)
 }
 
 /// The addresses of the monitor: `mon host` names one alone.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use auth::{Keyring, KeyringEntry};
+use auth::Keyring;
 use mon::{Ledger, LedgerContents, OsdRecords, RebuildParams};
 use types::{EntityAddrVec, EntityName, EntityType, KeyType};
 
@@ -19,7 +19,6 @@ use crate::{
     device_paths::{DevicePaths, NamedDevices},
     embedded_ledger::EmbeddedLedger,
     mkfs::{admin, first_keyrings, keyring_in, make_admin_key, only_monitor, unused_ledger},
-    new_cluster::operator_caps,
     osd_daemon::own_key,
     private,
     store_tool::{StoreTarget, read_records},
@@ -78,8 +77,7 @@ pub fn mon_rebuild(options: &MonRebuildOptions) -> Result<()> {
     if base.is_none()
         && let Entry::Vacant(slot) = keyring.0.entry(admin())
     {
-        let key = make_admin_key(configured.as_deref(), &data, options.key_type)?;
-        slot.insert(KeyringEntry { key, caps: operator_caps() });
+        slot.insert(make_admin_key(configured.as_deref(), &data, options.key_type)?);
     }
     let rebuilt = mon::rebuild(&RebuildParams {
         fsid,
