@@ -109,7 +109,7 @@ pub struct Mon {
     pub(crate) log_seq: u64,
     pub(crate) next_global_id: u64,
     /// Entities that have shown their second key, until it is written down as their first.
-    pub(crate) used_pending_keys: std::collections::BTreeSet<types::EntityName>,
+    pub(crate) used_pending_keys: std::collections::BTreeMap<types::EntityName, auth::CryptoKey>,
     /// Health checks that the cluster log knows of.
     pub(crate) health_logged: BTreeMap<Cow<'static, str>, String>,
     /// When the cluster log was brought up to date with the health checks.

@@ -138,8 +138,10 @@ impl Mon {
 
     /// Makes second keys that their entities have used the first ones.
     pub(crate) fn commit_used_keys(&mut self) {
-        for name in std::mem::take(&mut self.used_pending_keys) {
-            self.commit_pending_key(&name);
+        for (name, key) in std::mem::take(&mut self.used_pending_keys) {
+            if self.next.pending_keys.get(&name) == Some(&key) {
+                self.commit_pending_key(&name);
+            }
         }
     }
 
@@ -171,7 +173,10 @@ impl Authority for Mon {
     }
 
     fn note_pending_key_used(&mut self, name: &EntityName) {
-        self.used_pending_keys.insert(name.clone());
+        // Nobody may have used another one that comes in its place.
+        if let Some(key) = self.pending_key(name) {
+            self.used_pending_keys.insert(name.clone(), key);
+        }
     }
 
     fn next_global_id(&mut self) -> u64 {

@@ -175,6 +175,11 @@ impl Request<'_> {
         if !row.is_change() {
             return (row.run)(self).into();
         }
+        if row.module == "osd"
+            && let Some(why) = self.mon.cannot_change_osdmap()
+        {
+            return Reply::fail(Errno::EIO, why).into();
+        }
         tracing::info!(target: "audit", "{} {}: {}", self.peer.name, self.peer.addr, words_for_logs(cmd));
         // A refusal of some other change is not this command's.
         self.mon.osds.take_refused();

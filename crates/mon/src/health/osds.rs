@@ -23,6 +23,17 @@ impl Mon {
             let count = down.len();
             health.add("OSD_DOWN", Severity::Warn, format!("{count} osds down"), count, detail);
         }
+        let ahead: Vec<String> = self
+            .osds_ahead()
+            .map(|(osd, epoch)| format!("osd.{osd} has had OSD map {epoch}, and the monitor {}", map.epoch))
+            .collect();
+        if !ahead.is_empty() {
+            let count = ahead.len();
+            let text = format!(
+                "{count} osds have had newer OSD maps than the monitor, whose ledger is an older copy"
+            );
+            health.add("MON_LEDGER_OLD", Severity::Err, text, count, ahead);
+        }
         self.check_subtrees(health);
         let orphans: Vec<String> = crush
             .all_buckets()

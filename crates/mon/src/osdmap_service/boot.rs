@@ -6,7 +6,9 @@ use std::{
 };
 
 use messages::{MOSDAlive, MOSDBoot, MOSDMarkMeDown};
-use types::{Incremental, Instant, MapFlags, OsdId, OsdMap, OsdState, OsdXInfo, UTime, Uuid, WEIGHT_IN};
+use types::{
+    Epoch, Incremental, Instant, MapFlags, OsdId, OsdMap, OsdState, OsdXInfo, UTime, Uuid, WEIGHT_IN,
+};
 
 use super::failure::DownKind;
 use crate::{ConnId, Effect, Effects, Mon, ledger_keys, state::value};
@@ -83,7 +85,37 @@ impl Mon {
         self.log_info(wall, format!("osd.{osd} {} boot", boot.public_addrs));
     }
 
-    /// Tells the cluster log that an OSD is not let in, unless it was told lately.
+    /// An OSD that is up has had the map of this epoch. No OSD is told of an epoch before it is committed: if it is
+    /// beyond the newest one here, the OSD ignores all maps up to it.
+    pub(crate) fn note_osd_epoch(&mut self, now: Instant, wall: UTime, osd: OsdId, epoch: Epoch) {
+        let newest = self.committed.osdmap.epoch;
+        if epoch <= newest {
+            self.osds.ahead.remove(&osd);
+            return;
+        }
+        self.osds.ahead.insert(osd, epoch);
+        let text = format!(
+            "osd.{osd} has OSD map {epoch}, but the newest here is {newest}: this monitor's ledger is an older copy, see \
+             `loligo mon-rebuild`"
+        );
+        self.log_refusal(now, wall, osd, text);
+    }
+
+    /// Why the OSD map may not be changed by a command, if that is so: OSDs would ignore the change.
+    pub(crate) fn cannot_change_osdmap(&self) -> Option<String> {
+        let newest = self.osds_ahead().map(|(_, epoch)| epoch).max()?;
+        let known = self.committed.osdmap.epoch;
+        Some(format!("OSDs have had OSD map {newest}, and this monitor {known}: its ledger is an older copy"))
+    }
+
+    /// OSDs that are up and have had maps that are not known here.
+    pub(crate) fn osds_ahead(&self) -> impl Iterator<Item = (OsdId, Epoch)> {
+        let map = &self.committed.osdmap;
+        let ahead = self.osds.ahead.iter().map(|(osd, epoch)| (*osd, *epoch));
+        ahead.filter(|(osd, epoch)| map.is_up(*osd) && *epoch > map.epoch)
+    }
+
+    /// Tells the cluster log that an OSD is not let in, or may not be heeded, unless it was told lately.
     fn log_refusal(&mut self, now: Instant, wall: UTime, osd: OsdId, text: String) {
         let told = &mut self.osds.refusals_told;
         told.retain(|_, at| now.since(*at) < REFUSAL_LOG_INTERVAL);

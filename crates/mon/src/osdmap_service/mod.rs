@@ -54,6 +54,8 @@ pub(crate) struct OsdService {
     last_report: BTreeMap<OsdId, Instant>,
     /// When the cluster log heard of an OSD that is not let in.
     refusals_told: BTreeMap<OsdId, Instant>,
+    /// OSDs that are up and have had maps that this monitor does not know, and the newest of these.
+    ahead: BTreeMap<OsdId, Epoch>,
     /// Since when an OSD is down, and may be marked out for it.
     down_since: BTreeMap<OsdId, Instant>,
     /// When the last OSDs were told to create PGs.
@@ -158,7 +160,8 @@ impl Mon {
     /// Drops the maps older than the last full map that still has enough epochs behind it, and all that PGs need: a
     /// copy that was away for long walks through them to learn which OSDs took writes meanwhile.
     fn trim_osdmaps(&mut self, newest: Epoch) {
-        let wanted = Epoch(newest.0.saturating_sub(self.options.osdmap_epochs_min));
+        // The newest increment stays: who has all others waits for it.
+        let wanted = Epoch(newest.0.saturating_sub(self.options.osdmap_epochs_min.max(1)));
         let wanted = wanted.min(self.oldest_osdmap_needed());
         let Some(base) = self.next.fulls.range(..=wanted).next_back().map(|(e, _)| *e) else { return };
         let incs = self.next.incrementals.from(Epoch(0)).map(|(epoch, _)| epoch);

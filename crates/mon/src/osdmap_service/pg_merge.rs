@@ -57,7 +57,10 @@ impl Mon {
     /// The next step for two PGs of the pool that wait to be merged: they are merged, or go on as before.
     pub(super) fn merge_step(&self, map: &OsdMap, id: PoolId, pool: &PgPool, now: Instant) -> Option<Step> {
         let (source, target) = pool.next_merge(id)?;
-        let is_wanted = pool.pg_num_target < pool.pg_num && pool.pg_num_pending == source.seed;
+        // An OSD with more reactors may have come since the beginning.
+        let is_wanted = pool.pg_num_target < pool.pg_num
+            && pool.pg_num_pending == source.seed
+            && source.seed >= least_pg_num(map, pool);
         let members = members_of_both(map, pool, source, target).filter(|_| is_wanted);
         if let Some(members) = &members
             && let Some(merged) = self.merged(map, pool, members, source, target)

@@ -152,6 +152,25 @@ fn a_pending_key_goes_with_its_entity() {
     }
 }
 
+/// Who has shown one second key has not shown the one that came in its place.
+#[test]
+fn a_pending_key_that_nobody_has_used_stays_pending() {
+    let name = EntityName::parse("osd.1").unwrap();
+    let mut cluster = Cluster::new();
+    cluster.boot_osd(1);
+    let first = key_of(&mut cluster, "osd.1");
+    let pend = r#"{"prefix":"auth get-or-create-pending","entity":"osd.1"}"#;
+    cluster.text(pend);
+    cluster.mon.note_pending_key_used(&name);
+    cluster.ok(r#"{"prefix":"auth clear-pending","entity":"osd.1"}"#);
+    cluster.text(pend);
+    cluster.connect(ConnId(77), "client.admin");
+    assert_eq!(key_of(&mut cluster, "osd.1"), first);
+    cluster.mon.note_pending_key_used(&name);
+    cluster.connect(ConnId(78), "client.admin");
+    assert_ne!(key_of(&mut cluster, "osd.1"), first);
+}
+
 /// An export is what a cluster is built from again: no name and no capability adds lines of its own to it.
 #[test]
 fn an_export_is_imported_as_it_was() {

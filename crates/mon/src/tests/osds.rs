@@ -6,7 +6,7 @@ use messages::{
     MMgrOpen, MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MPGStats,
     Message, SubscribeItem,
 };
-use types::{Epoch, Incremental, OsdId, OsdMap, OsdState, Uuid};
+use types::{Epoch, Errno, Incremental, OsdId, OsdMap, OsdState, Uuid};
 
 use super::cluster::{ADMIN, Cluster, addr, boot_message, maps_sent};
 use crate::ConnId;
@@ -748,6 +748,33 @@ fn an_osd_that_knows_newer_maps_than_the_monitor_is_refused() {
     assert!(cluster.text(r#"{"prefix":"log last","num":10}"#).contains("osd.1 boots with OSD map"));
     cluster.say(Cluster::osd_conn(1), boot_message(1, newest));
     assert!(cluster.map().is_up(OsdId(1)));
+}
+
+/// It has not booted anew, but the monitor has, from an older copy: what it acknowledged would not be heeded.
+#[test]
+fn a_monitor_whose_osds_have_newer_maps_changes_none() {
+    let mut cluster = Cluster::with_rbd();
+    let newest = cluster.map().epoch;
+    let report = |epoch| MPGStats { osd: OsdId(1), epoch, ..MPGStats::default() };
+    cluster.say(Cluster::osd_conn(1), report(newest.next()));
+    let fence = r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"10.1.2.3:0/5"}"#;
+    assert_eq!(cluster.refused(fence).0, Errno::EIO.negated());
+    assert_eq!(cluster.map().epoch, newest);
+    assert!(cluster.text(r#"{"prefix":"health","detail":"detail"}"#).contains("MON_LEDGER_OLD"));
+    assert!(cluster.text(r#"{"prefix":"log last","num":10}"#).contains("osd.1 has OSD map"));
+    cluster.say(Cluster::osd_conn(1), report(newest));
+    cluster.ok(fence);
+}
+
+#[test]
+fn who_has_all_maps_but_the_next_gets_it_however_few_are_kept() {
+    let mut cluster = Cluster::new();
+    cluster.ok(r#"{"prefix":"config set","who":"mon","name":"mon_min_osdmap_epochs","value":"0"}"#);
+    let next = cluster.map().epoch.next();
+    let what = [("osdmap".to_owned(), SubscribeItem { start: next.0.into(), flags: 0 })].into();
+    cluster.say(ADMIN, MMonSubscribe { what, ..MMonSubscribe::default() });
+    cluster.ok(r#"{"prefix":"osd set","key":"noout"}"#);
+    assert!(maps_sent(&cluster, ADMIN).1.contains(&next));
 }
 
 #[test]

@@ -192,3 +192,19 @@ fn each_reactor_keeps_pgs_of_its_own() {
     assert_eq!(why, "specified pg_num 3 < 4: PGs of different reactors of an OSD are not merged");
     cluster.ok(&set_pg_num(4));
 }
+
+/// Its reactors would keep the two PGs apart, and it would drop both.
+#[test]
+fn no_pgs_are_merged_that_are_in_different_reactors_of_an_osd_that_came_meanwhile() {
+    let mut cluster = about_to_merge();
+    make_fourth(&mut cluster);
+    let mut boot = boot_message(3, cluster.map().epoch);
+    let EntityAddrVec(one) = boot.cluster_addrs.clone();
+    boot.cluster_addrs = EntityAddrVec(one.repeat(8));
+    cluster.connect(Cluster::osd_conn(3), "osd.3");
+    cluster.say(Cluster::osd_conn(3), boot);
+    assert!(cluster.map().is_up(OsdId(3)));
+    for _ in 0..3 {
+        assert_eq!(step(&mut cluster)[..2], [8, 8]);
+    }
+}
