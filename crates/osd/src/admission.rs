@@ -25,6 +25,9 @@ pub(crate) struct Admission {
     pub(crate) requests: OpThrottle,
     /// Those that wait for a map. They keep no other client waiting, as any client may name a map that never comes.
     pub(crate) ahead: OpThrottle,
+    /// Those for PGs that this OSD leads and does not have: all copies may be down. They keep no client waiting that
+    /// has none of them.
+    pub(crate) early: OpThrottle,
     /// Requests that are not admitted while their pool is full.
     pub(crate) held_back: HeldBack,
     /// Requests that copy objects.
@@ -42,9 +45,7 @@ pub(crate) struct Admission {
 impl Admission {
     /// True while one of `shards` shards, as this one, holds as much of clients as it wants to.
     pub(crate) fn is_full(&self, shards: u16) -> bool {
-        let shards = u64::from(shards);
-        let bytes_max = (OP_BYTES_MAX / shards).max(SHARD_OP_BYTES_MIN);
-        self.requests.ops() >= OPS_MAX / shards || self.requests.bytes() >= bytes_max
+        is_full(&self.requests, shards)
     }
 
     /// True while clients have to wait for this shard or for another one.
@@ -57,9 +58,14 @@ impl Admission {
         self.ahead.bytes() > (AHEAD_BYTES_MAX / u64::from(shards)).max(SHARD_AHEAD_BYTES_MIN)
     }
 
+    /// True when as much waits for PGs to come as may be held otherwise.
+    pub(crate) fn is_too_early(&self, shards: u16) -> bool {
+        is_full(&self.early, shards)
+    }
+
     /// Clients' ops that are not answered.
     pub(crate) fn ops(&self) -> u64 {
-        self.requests.ops() + self.ahead.ops()
+        self.requests.ops() + self.ahead.ops() + self.early.ops()
     }
 
     /// Another shard is full, or not any more.
@@ -73,6 +79,13 @@ impl Admission {
         let is_full = self.is_full(shards);
         (is_full != std::mem::replace(&mut self.has_told_full, is_full)).then_some(is_full)
     }
+}
+
+/// True while as much is held as one of `shards` shards wants to.
+fn is_full(held: &OpThrottle, shards: u16) -> bool {
+    let shards = u64::from(shards);
+    let bytes_max = (OP_BYTES_MAX / shards).max(SHARD_OP_BYTES_MIN);
+    held.ops() >= OPS_MAX / shards || held.bytes() >= bytes_max
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ impl Osd {
             ("clients' ops", self.admission.ops()),
             ("bytes of clients' ops", self.admission.requests.bytes()),
             ("bytes of ops that wait for a map", self.admission.ahead.bytes()),
+            ("bytes of ops that wait for a PG", self.admission.early.bytes()),
             ("slots of copies", self.admission.copying.taken()),
             ("slots of large reads", self.admission.reading.taken()),
             ("requests that wait for a slot to read", self.admission.reading.waiting() as u64),

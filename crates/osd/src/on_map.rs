@@ -30,7 +30,7 @@ const SHARED_BYTES_MAX: usize = 10 << 20;
 
 /// How long a client's op waits for its map. A map takes seconds; one that does not come may not exist, and what waits
 /// for it takes memory.
-const MAP_PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const MAP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The sender of maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

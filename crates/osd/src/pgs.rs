@@ -1,6 +1,7 @@
 //! The OSD's PGs: making, loading, walking through maps, handing events in and carrying effects out.
 
 mod early;
+mod early_ops;
 mod make;
 mod walk;
 
@@ -239,12 +240,9 @@ impl Osd {
 
     /// Delivers what has waited for PGs that are here now. What is left waits for PGs that are not.
     fn deliver_early(&mut self, ctx: &mut Ctx<'_>) {
-        let Pgs { pgs, early, early_passed_on, .. } = &mut self.pgs;
-        let ops: Vec<_> = early.extract_if(.., |(_, _, op, _)| pgs.contains_key(&op.pgid)).collect();
+        let Pgs { pgs, early_passed_on, .. } = &mut self.pgs;
         let questions = early_passed_on.take(|pgid| pgs.contains_key(&pgid));
-        for (conn, tid, op, permit) in ops {
-            self.pg_op(conn, tid, op, permit, ctx);
-        }
+        self.deliver_early_ops(ctx);
         for (from, question) in questions {
             self.pg_peer_message(from, Message::MPgProxyOp(question), ctx);
         }
@@ -326,7 +324,7 @@ impl Osd {
         if !self.pgs.pgs.contains_key(&pgid) {
             let (me, placed) = (self.config.whoami, self.map.pg_to_up_acting(pgid));
             if placed.acting_primary == me {
-                self.pgs.early.push((conn, tid, op, permit));
+                self.wait_for_pg(conn, tid, op, permit.since(), ctx);
             } else if placed.acting.contains(&me) && op.asks_any_copy() {
                 // This OSD is going to be a replica: the primary has what the client wants.
                 self.refuse(conn, tid, &op, Errno::EAGAIN, ctx);

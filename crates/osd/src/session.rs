@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use types::{EntityNum, EntityType, Epoch, OsdId, PgId};
+use types::{EntityNum, EntityType, Epoch, Instant, OsdId, PgId};
 
 use crate::event::Peer;
 
@@ -22,6 +22,8 @@ pub(crate) struct Session {
     announced: u64,
     /// Ops of it that wait for a map in this shard.
     ahead: u64,
+    /// Since when nothing more is taken from it, as too many of its ops wait for PGs of this shard that are not here.
+    early_since: Option<Instant>,
     /// Bits of the shards for which nothing is taken from it.
     held_by: u64,
 }
@@ -37,6 +39,7 @@ impl Session {
             dropped: BTreeMap::new(),
             announced: 0,
             ahead: 0,
+            early_since: None,
             held_by: 0,
         }
     }
@@ -54,16 +57,39 @@ impl Session {
         self.announced & 1 << shard != 0
     }
 
-    /// An op begins to wait for a map; true for the first one.
+    /// An op begins to wait for a map; true if the session is to be held now.
     pub(crate) fn begin_ahead(&mut self) -> bool {
+        let is_held = self.is_to_be_held();
         self.ahead += 1;
-        self.ahead == 1
+        !is_held
     }
 
-    /// An op waits no more; true for the last one.
+    /// An op waits no more; true if the session need not be held any more.
     pub(crate) fn end_ahead(&mut self) -> bool {
         self.ahead = self.ahead.saturating_sub(1);
-        self.ahead == 0
+        !self.is_to_be_held()
+    }
+
+    /// Too many ops wait for PGs that are not here; true if the session is to be held now.
+    pub(crate) fn begin_early(&mut self, now: Instant) -> bool {
+        let is_held = self.is_to_be_held();
+        self.early_since.get_or_insert(now);
+        !is_held
+    }
+
+    /// They are fewer; true if the session need not be held any more.
+    pub(crate) fn end_early(&mut self) -> bool {
+        self.early_since = None;
+        !self.is_to_be_held()
+    }
+
+    /// Since when it is held for them.
+    pub(crate) fn early_since(&self) -> Option<Instant> {
+        self.early_since
+    }
+
+    fn is_to_be_held(&self) -> bool {
+        self.ahead > 0 || self.early_since.is_some()
     }
 
     /// Nothing more is to be taken from it for a shard, or that shard lets it be taken again. True if that changes

@@ -32,6 +32,7 @@ impl Osd {
         self.boot_if_due(ctx);
         self.watch_boot(ctx);
         self.give_up_waiting(ctx);
+        self.settle_early(ctx);
         self.follow_injected_full(ctx);
         self.look_at_room(ctx);
         self.beat(ctx);

@@ -1,16 +1,19 @@
 //! What is said where a PG is not.
 
+use auth::OsdCaps;
 use bytes::Bytes;
 use codec::Decode;
-use messages::{MOSDMap, MOSDPGCreate, MPgClean, MPgCopyData, MPgProxyOp, MPgPull, MPgQuery, ObjectLocator};
+use messages::{
+    MOSDMap, MOSDPGCreate, MPgClean, MPgCopyData, MPgProxyOp, MPgPull, MPgQuery, ObjectLocator, OpCode, OsdOp,
+};
 use store::{MemStore, ObjectStore};
 use types::{
-    EntityAddr, EntityAddrVec, EntityNum, HObject, Incremental, Mutation, PgInterval, PgPool, PoolId, SnapId,
-    TxnOp, UTime, Uuid,
+    EntityAddr, EntityAddrVec, EntityName, EntityNum, EntityType, GlobalId, HObject, Incremental, Mutation,
+    PgInterval, PgPool, PoolId, SnapId, TxnOp, UTime, Uuid,
 };
 
 use super::*;
-use crate::{Event as OsdEvent, Fault, Shard};
+use crate::{Event as OsdEvent, Fault, Peer, Shard};
 
 #[test]
 fn who_asks_for_what_was_removed_is_told_that_it_is_not_here() {
@@ -330,6 +333,63 @@ fn what_was_passed_on_and_waits_for_its_pg_ends_with_the_life_of_the_osd_that_se
         osd.advance_pgs(&mut ctx);
         assert_eq!(osd.pgs.early_count(), kept);
     }
+}
+
+/// What holds a client's connection, or holds it no more.
+fn holds(effects: &[Effect]) -> Vec<(ConnId, bool)> {
+    let holds = effects.iter().filter_map(|effect| match effect {
+        Effect::Hold(conn, hold) => Some((*conn, *hold)),
+        _ => None,
+    });
+    holds.collect()
+}
+
+/// Where all copies are down, clients that want nothing of them would wait as well.
+#[test]
+fn ops_for_a_pg_that_is_not_here_keep_no_client_waiting_but_who_sends_too_many() {
+    let (mut osd, pgid, _) = without_its_pg();
+    let (mut store, conn) = (MemStore::new(), ConnId(1));
+    let mut tell = |osd: &mut Osd, now: Instant, event| {
+        let mut effects = Vec::new();
+        osd.handle(now, UTime::default(), event, &mut store, &mut effects);
+        effects
+    };
+    let op = |osd: &Osd, tid| {
+        let locator = ObjectLocator { pool: pgid.pool, ..ObjectLocator::default() };
+        let ops = vec![OsdOp::new(OpCode::STAT)];
+        let op = MOSDOp { pgid, epoch: osd.map.epoch, locator, hash: pgid.seed, ops, ..MOSDOp::default() };
+        OsdEvent::Received(conn, tid, Message::MOSDOp(Box::new(op)))
+    };
+    let open = |osd: &mut Osd, tell: &mut dyn FnMut(&mut Osd, Instant, OsdEvent) -> Vec<Effect>| {
+        let peer = Peer {
+            name: EntityName::new(EntityType::CLIENT, "x"),
+            entity_type: EntityType::CLIENT,
+            global_id: GlobalId(7),
+            addr: EntityAddr::default(),
+            caps: OsdCaps::allow_all(),
+            features: 0,
+        };
+        tell(osd, Instant(1), OsdEvent::ConnOpened(conn, Box::new(peer)));
+        (0..1_023).for_each(|tid| {
+            let event = op(osd, tid);
+            assert_eq!(holds(&tell(osd, Instant(1), event)), [], "{tid}");
+        });
+        let event = op(osd, 1_023);
+        assert_eq!(holds(&tell(osd, Instant(1), event)), [(conn, true)]);
+        assert_eq!((osd.pgs.early.len(), osd.is_saturated()), (1_024, false));
+    };
+    open(&mut osd, &mut tell);
+    let late = Instant(1) + crate::on_map::MAP_PATIENCE;
+    let effects = tell(&mut osd, late, OsdEvent::Timer(crate::osd::TICK));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Close(closed) if *closed == conn)));
+    assert_eq!(osd.admission.ops(), 0);
+    open(&mut osd, &mut tell);
+    let mut effects = Vec::new();
+    let mut ctx = Ctx { now: late, wall: UTime::default(), store: &mut store, effects: &mut effects };
+    let epoch = osd.map.epoch;
+    osd.make_pg(PgCreation { pgid, created: Epoch(1), intervals: Vec::new() }, epoch, &mut ctx);
+    assert_eq!((holds(&effects), osd.pgs.early.len()), (vec![(conn, false)], 0));
+    assert!(osd.is_saturated(), "the PG has them now");
 }
 
 #[test]
