@@ -113,6 +113,8 @@ impl Pg {
                     self.submit_internal(&head, *staged, Vec::new(), given_back, ctx);
                     trimming.last = self.info.last_update;
                     room -= 1;
+                    // What comes before was looked at; of this one there may be more.
+                    trimming.from = Some(head.with_snap(SnapId(0)));
                 }
                 TrimStep::Change(..) if room == 0 || trimming.busy.len() >= BUSY_MAX => break,
                 TrimStep::Change(head, ..) => {

@@ -25,6 +25,8 @@ pub(crate) struct WatchedStore {
     absent: Option<HObject>,
     /// Omap entries that were read.
     pub(crate) omap_read: Cell<usize>,
+    /// Attributes that were read by name.
+    pub(crate) xattrs_read: Cell<usize>,
     held: BTreeMap<Token, NotCached>,
     /// The most that was held at a time.
     pub(crate) held_max: usize,
@@ -36,8 +38,9 @@ impl WatchedStore {
     /// All of `store` is at hand.
     pub(crate) fn over(store: MemStore) -> WatchedStore {
         let (held, loaded) = (BTreeMap::new(), VecDeque::new());
-        let (is_paged, warm, absent, omap_read) = (false, None, None, Cell::new(0));
-        WatchedStore { store, is_paged, warm, absent, omap_read, held, held_max: 0, loaded }
+        let (is_paged, warm, absent, omap_read, xattrs_read) =
+            (false, None, None, Cell::new(0), Cell::new(0));
+        WatchedStore { store, is_paged, warm, absent, omap_read, xattrs_read, held, held_max: 0, loaded }
     }
 
     /// Its objects' data has to be loaded, and again when it has changed.
@@ -126,6 +129,7 @@ impl ObjectStore for WatchedStore {
         self.store.extents(coll, o, offset, len)
     }
     fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, NotCached> {
+        self.xattrs_read.set(self.xattrs_read.get() + 1);
         self.store.xattr(coll, object, name)
     }
     fn xattrs(&self, coll: CollId, object: &HObject) -> Result<Vec<(Bytes, Bytes)>, NotCached> {

@@ -144,21 +144,22 @@ pub(crate) fn trim_step(
 ) -> Result<TrimStep, store::NotCached> {
     let objects = store.list(coll, from, TRIM_SCAN)?;
     let is_last = objects.len() < TRIM_SCAN;
-    let mut damaged = None;
+    // An object's clones come one after the other. What tells of them all is read once: it is long where they are many.
+    let mut seen = None;
     for object in &objects {
         let head = object.head();
-        if object.is_head() || object.pool.0 < 0 || damaged.as_ref() == Some(&head) {
+        if object.is_head() || object.pool.0 < 0 || seen.as_ref() == Some(&head) {
             continue;
         }
         match trim(store, coll, &head, removed, at) {
-            Ok(None) => {}
+            Ok(None) => seen = Some(head),
             Ok(Some((staged, given_back))) => {
                 return Ok(TrimStep::Change(head, Box::new(staged), given_back));
             }
             Err(Untrimmed::NotCached(missing)) => return Err(missing),
             Err(Untrimmed::Damaged) => {
                 complain(&head);
-                damaged = Some(head);
+                seen = Some(head);
             }
         }
     }

@@ -145,7 +145,13 @@ impl Pg {
                 Next::Ask => self.ask_for_maps(ctx),
                 // The waiting change has its turn; the next event brings the chunk back.
                 Next::GiveWay => return self.give_way(ctx),
-                Next::Compare => self.compare_chunk(ctx),
+                Next::Compare => {
+                    self.compare_chunk(ctx);
+                    // Where no other copy is waited for, all of the PG would be looked at within one event.
+                    if self.acting_others().next().is_none() {
+                        return ctx.effects.push(Effect::WakeAt(ctx.now));
+                    }
+                }
             }
         }
     }

@@ -10,7 +10,10 @@ use super::{
     bench::{Bench, call, extent, plain, range, snap, watch, xattr},
     copies::copy_from,
 };
-use crate::exec::{Delta, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, TrimStep, trim_step};
+use crate::{
+    exec::{Delta, INFO_XATTR, ObjectInfo, SNAPSET_XATTR, TrimStep, trim_step},
+    watched_store::WatchedStore,
+};
 
 #[derive(Codec, Debug, PartialEq, Eq)]
 #[codec(version = 1, compat = 1)]
@@ -231,6 +234,22 @@ fn trim_all(bench: &mut Bench, removed: &[u64]) -> (usize, Vec<HObject>) {
             }
         }
     }
+}
+
+/// It grows with the clones, and was read for each of them.
+#[test]
+fn what_tells_of_an_objects_clones_is_read_once() {
+    let mut bench = Bench::new();
+    bench.put("0123456789");
+    for snap in 2..62 {
+        bench.make_snap(snap);
+        assert_eq!(bench.result(write(snap % 10, "a")), 0);
+    }
+    let store = WatchedStore::over(bench.store);
+    let step =
+        trim_step(&store, bench.ctx.coll, &HObject::min(), &|snap| snap == SnapId(1), bench.ctx.next_version);
+    assert!(matches!(step, Ok(TrimStep::Done)));
+    assert_eq!(store.xattrs_read.get(), 1);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use codec::{Decode, Encode, Features};
 use messages::{MOSDOp, MOSDScrubReserve, MPgNotify, Message, OpCode, OpParams, OsdOp, ScrubReserveStep};
-use types::{EVersion, IntervalSet, MapFlags, PgInfo, PgTotals, ScrubHistory, UTime};
+use store::ObjectStore;
+use types::{EVersion, IntervalSet, MapFlags, PgInfo, PgTotals, ScrubHistory, Token, UTime};
 
 use super::*;
 use crate::{
@@ -296,4 +297,27 @@ fn an_object_that_is_given_up_during_a_scrub_makes_no_count_of_it() {
     assert!(!world.pg.scrubs.is_under_way());
     // It is counted anew.
     assert!(world.pg.info.is_estimated && world.pg.info.totals.objects != 99);
+}
+
+/// Else an OSD would answer nothing else until all of a PG is looked at.
+#[test]
+fn a_scrub_that_waits_for_no_other_copy_goes_on_in_the_next_event() {
+    let mut world = World::active();
+    world.pg.members.acting = vec![world.pg.me];
+    for at in 4..=10 {
+        let content = world.content(at, at);
+        world.store.submit(Token(0), content);
+    }
+    world.scrub.chunk = (3, 3);
+    world.effects.clear();
+    let wanted = Wanted { request: ScrubRequest::default(), cause: Cause::Ordered };
+    world.act(|pg, ctx| pg.begin_scrub(wanted, ctx));
+    let mut events = 0;
+    while world.pg.scrubs.run.is_some() && events < 10 {
+        world.act(|pg, ctx| pg.drive_scrub(ctx));
+        events += 1;
+    }
+    assert_eq!(events, 5, "ten objects in four chunks, and the end");
+    let wakes = world.effects.iter().filter(|effect| matches!(effect, Effect::WakeAt(_)));
+    assert_eq!(wakes.count(), 4);
 }
