@@ -28,6 +28,8 @@ pub struct Load {
     pub requests: u64,
     /// In flight at once.
     pub depth: usize,
+    /// PGs of the pool.
+    pub pg_num: u32,
     /// How much the stores leave for later, in bytes.
     pub pending_bytes_max: u64,
 }
@@ -35,7 +37,14 @@ pub struct Load {
 impl Load {
     /// A load on stores with the settings that they have in production.
     pub fn new(is_write: bool, requests: u64, depth: usize) -> Load {
-        Load { is_write, requests, depth, pending_bytes_max: store::Config::default().pending_bytes_max }
+        let pending_bytes_max = store::Config::default().pending_bytes_max;
+        Load { is_write, requests, depth, pg_num: 4, pending_bytes_max }
+    }
+
+    /// A load on stores that age soon: the log of a single PG is full after 3,000 writes, and each write sees its part
+    /// of what stores leave for later.
+    pub fn aging(self) -> Load {
+        Load { pg_num: 1, pending_bytes_max: 4 << 20, ..self }
     }
 }
 
@@ -45,7 +54,7 @@ impl World {
     pub fn steady(load: &Load) -> Result<Traffic, String> {
         let options = Options::new(1);
         let store = store::Config { pending_bytes_max: load.pending_bytes_max, ..store::Config::default() };
-        let scale = Scale { disk_bytes: DISK_BYTES, ..Scale::new(OSDS, store, 4) };
+        let scale = Scale { disk_bytes: DISK_BYTES, ..Scale::new(OSDS, store, load.pg_num) };
         let mut world = World::of(options, scale, StdRng::seed_from_u64(options.seed));
         let pool = world.set_up()?;
         let mut rng = StdRng::seed_from_u64(2);

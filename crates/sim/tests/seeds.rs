@@ -10,13 +10,13 @@ use std::{
 
 use sim::{Canary, Options, Report, World};
 
-const SEEDS: u64 = 120;
+const SEEDS: u64 = 64;
 /// By so many worlds each fault that is made on purpose has shown.
 const CANARY_SEEDS: u64 = 40;
-const RESIZED_SEEDS: u64 = 25;
-const MOVED_SEEDS: u64 = 30;
+const RESIZED_SEEDS: u64 = 16;
+const MOVED_SEEDS: u64 = 16;
 const FULL_SEEDS: u64 = 6;
-const WATCHED_SEEDS: u64 = 16;
+const WATCHED_SEEDS: u64 = 12;
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
