@@ -370,16 +370,10 @@ impl Store {
         let blocks = bytes.len().div_ceil(BLOCK_BYTES) as u64;
         let runs = match part_of {
             BlobKind::Index => self.space.allocate_index(blocks),
-            BlobKind::Map | BlobKind::Root(_) => self.space.allocate_map(blocks),
+            BlobKind::Map => self.space.allocate_map(blocks, usize::MAX),
+            BlobKind::Root(runs_max) => self.space.allocate_map(blocks, runs_max),
         };
         let runs = runs.ok_or(NoSpace)?;
-        if let BlobKind::Root(runs_max) = part_of
-            && runs.len() > runs_max
-        {
-            // No write is on its way to these blocks yet: they may be reused at once.
-            runs.into_iter().for_each(|run| self.space.free_map(run));
-            return Err(NoSpace);
-        }
         let data = Bytes::from(AlignedBuf::from_slice(bytes));
         let mut at = 0;
         for &run in &runs {

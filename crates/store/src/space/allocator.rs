@@ -183,27 +183,41 @@ impl Space {
     /// Takes `count` blocks for pages of the checkpoint being made: of the index' own device, or else of the main
     /// one, from the reserve too.
     pub(crate) fn allocate_index(&mut self, count: u64) -> Option<Vec<Run>> {
-        let runs = self.take_for_index(count)?;
+        let runs = self.take_for_index(count, usize::MAX)?;
         runs.iter().for_each(|&run| self.changes.taken_by_index(run));
         Some(runs)
     }
 
-    /// Takes `count` blocks for records of the space map or the root: of the index' own device, or else of the main
-    /// one, from the reserve too.
-    pub(crate) fn allocate_map(&mut self, count: u64) -> Option<Vec<Run>> {
-        let runs = self.take_for_index(count)?;
+    /// Takes `count` blocks for records of the space map or the root, in so many runs at most: of the index' own
+    /// device, or else of the main one, from the reserve too.
+    pub(crate) fn allocate_map(&mut self, count: u64, runs_max: usize) -> Option<Vec<Run>> {
+        let runs = self.take_for_index(count, runs_max)?;
         runs.iter().for_each(|&run| self.changes.taken_by_map(run));
         Some(runs)
     }
 
-    fn take_for_index(&mut self, count: u64) -> Option<Vec<Run>> {
-        if let Some(runs) = self.free[INDEX].take(count) {
+    /// The index' own device may have enough blocks, but too scattered for a root. Estimates of room count them
+    /// nevertheless: a root is so small a part of what it leads to that the reserve of the main device has room for
+    /// many, even the part that is kept for a mount.
+    fn take_for_index(&mut self, count: u64, runs_max: usize) -> Option<Vec<Run>> {
+        if let Some(runs) = self.take_in_runs(INDEX, count, runs_max) {
             return Some(runs);
         }
         if self.free[MAIN].count() < count + self.checkpoint_floor() {
             return None;
         }
-        self.free[MAIN].take(count)
+        self.take_in_runs(MAIN, count, runs_max)
+    }
+
+    /// Takes `count` blocks of a device, if it has them in so many runs at most.
+    fn take_in_runs(&mut self, part: usize, count: u64, runs_max: usize) -> Option<Vec<Run>> {
+        let runs = self.free[part].take(count)?;
+        if runs.len() <= runs_max {
+            return Some(runs);
+        }
+        // No write is on its way to these blocks yet: they may be reused at once.
+        runs.into_iter().for_each(|run| self.free(run));
+        None
     }
 
     /// Makes a run free at once.

@@ -1,18 +1,25 @@
 //! What a checkpoint places, and where.
 
 use super::*;
-use crate::{DeviceCommand, index::Place, machine::checkpoint::BlobKind, space::Run};
+use crate::{
+    DeviceCommand, DeviceRole, index::Place, machine::checkpoint::BlobKind, space::Run, superblock::Blob,
+};
+
+/// Takes every other block of what is free of one device.
+fn scatter(store: &mut Store, role: DeviceRole) {
+    let is_there = |run: &Run| DeviceRole::of(run.start * BLOCK).0 == role;
+    let runs: Vec<Run> = store.space.free_runs().filter(is_there).collect();
+    for block in runs.into_iter().flat_map(|run| run.start..run.end()).filter(|block| block % 2 == 0) {
+        assert!(store.space.reserve(Run { start: block, count: 1 }));
+    }
+}
 
 #[test]
 fn nothing_is_written_to_a_root_of_too_many_runs() {
     let mut rng = StdRng::seed_from_u64(1);
     let mut disk = formatted(DISK_BYTES, &config());
     let mut store = mount(&mut disk, &mut rng).unwrap();
-    // Every other block of what is free is taken.
-    let runs: Vec<Run> = store.space.free_runs().collect();
-    for block in runs.into_iter().flat_map(|run| run.start..run.end()).filter(|block| block % 2 == 0) {
-        assert!(store.space.reserve(Run { start: block, count: 1 }));
-    }
+    scatter(&mut store, DeviceRole::Main);
     store.start_checkpoint();
     store.take_commands();
     let free_count = store.space.free_count();
@@ -20,6 +27,35 @@ fn nothing_is_written_to_a_root_of_too_many_runs() {
     assert_eq!(store.space.free_count(), free_count);
     store.place_blob(&[2; 2 * BLOCK as usize], BlobKind::Root(2)).unwrap();
     settle_writes(&mut store, &mut disk, &mut rng, |data| assert!(data.iter().all(|byte| *byte != 1)));
+}
+
+#[test]
+fn a_root_for_which_the_index_device_is_too_scattered_goes_to_the_main_one() {
+    let mut rng = StdRng::seed_from_u64(1);
+    let sizes = DeviceSizes { main: DISK_BYTES, journal: None, index: Some(DISK_BYTES) };
+    let mut disk = formatted(sizes, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    scatter(&mut store, DeviceRole::Index);
+    store.start_checkpoint();
+    store.take_commands();
+    let devices_of = |blob: &Blob| -> Vec<DeviceRole> {
+        blob.runs.iter().map(|run| DeviceRole::of(run.start * BLOCK).0).collect()
+    };
+    let free_counts = store.space.free_counts();
+    let root = [1; 3 * BLOCK as usize];
+    let placed = store.place_blob(&root, BlobKind::Root(2)).unwrap();
+    assert_eq!(devices_of(&placed), [DeviceRole::Main]);
+    assert_eq!(store.space.free_counts(), [free_counts[0] - 3, free_counts[1]], "the others are free again");
+    // What is few enough runs stays where the index is, and so does what may have any number of them.
+    let placed = store.place_blob(&root, BlobKind::Root(3)).unwrap();
+    assert_eq!(devices_of(&placed), [DeviceRole::Index; 3]);
+    let placed = store.place_blob(&root, BlobKind::Map).unwrap();
+    assert_eq!(devices_of(&placed), [DeviceRole::Index; 3]);
+    // Where neither has it, there is no room.
+    scatter(&mut store, DeviceRole::Main);
+    let free_counts = store.space.free_counts();
+    store.place_blob(&root, BlobKind::Root(2)).unwrap_err();
+    assert_eq!(store.space.free_counts(), free_counts);
 }
 
 #[test]
