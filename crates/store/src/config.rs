@@ -13,8 +13,8 @@ pub struct Config {
     pub journal_writes_max: usize,
     /// Bytes of one journal record's body at which it is closed.
     pub record_bytes_max: usize,
-    /// Bytes of pending small writes in memory. From half of it on they are flushed to their places, faster
-    /// the more there are.
+    /// Bytes of memory for pending small writes, what each takes beside its bytes included. From half of it on they are
+    /// flushed to their places, faster the more there are.
     pub pending_bytes_max: u64,
     /// Bytes of clean data blocks kept in memory.
     pub cache_bytes_max: u64,

@@ -32,6 +32,17 @@ pub(crate) struct Amount {
     pub(crate) pieces: u64,
 }
 
+/// Memory of a piece beside its bytes, about: its place in the map, of which every other one is empty where pieces come
+/// in order, the counter of those that hold the bytes, and what an allocator adds to both.
+const PIECE_MEMORY: u64 = 192;
+
+impl Amount {
+    /// Memory that it takes, about.
+    pub(crate) fn memory(self) -> u64 {
+        self.bytes + self.pieces * PIECE_MEMORY
+    }
+}
+
 static NONE: BTreeMap<u64, Piece> = BTreeMap::new();
 
 impl Pending {

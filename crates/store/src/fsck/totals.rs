@@ -21,7 +21,8 @@ pub(crate) struct Totals {
     pub(crate) counts: StoreCounts,
     /// Objects with pending bytes.
     pub(crate) pending_objects: u64,
-    /// Bytes that tell whose pending pieces are.
+    /// Pieces that are pending, and bytes that tell whose they are.
+    pub(crate) pending_pieces: u64,
     pub(crate) pending_names: u64,
     /// Of omap, keys and values.
     pub(crate) omap_bytes: u64,
@@ -39,6 +40,7 @@ impl Totals {
         Totals {
             counts: StoreCounts::default(),
             pending_objects: 0,
+            pending_pieces: 0,
             pending_names: 0,
             omap_bytes: 0,
             pools: PoolUsages::default(),
@@ -66,7 +68,9 @@ impl Totals {
         self.counts.object_bytes = self.counts.object_bytes.saturating_add(onode.size);
         self.counts.pending_bytes += onode.pending.bytes();
         self.counts.xattrs += onode.xattrs.len() as u64;
-        self.pending_names += onode.pending.amount().pieces * piece_bytes(object);
+        let pieces = onode.pending.amount().pieces;
+        self.pending_pieces += pieces;
+        self.pending_names += pieces * piece_bytes(object);
         self.pending_objects += u64::from(!onode.pending.is_empty());
         for run in onode.extents.runs() {
             self.counts.extents += 1;

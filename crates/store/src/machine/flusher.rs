@@ -125,7 +125,7 @@ impl Store {
             self.start_flush(flushing.is_checkpoint_next);
             return true;
         }
-        self.pending.left_bytes = self.pending.bytes;
+        self.pending.left = self.pending.amount();
         self.pending.lacks_room = flushing.lacked_room;
         if flushing.is_checkpoint_next {
             self.start_checkpoint();
@@ -137,7 +137,7 @@ impl Store {
     }
 
     fn issue_flush_writes(&mut self) {
-        let quarters = self.pending.bytes * 4 / self.config.pending_bytes_max.max(1);
+        let quarters = self.pending.memory() * 4 / self.config.pending_bytes_max.max(1);
         let is_urgent = self.is_journal_full || self.waiting.has_held() || self.unmount != Unmount::No;
         let doublings = quarters.max(if is_urgent { DOUBLINGS_URGENT } else { 0 }).min(DOUBLINGS_MAX);
         let writes_max = WRITES_MIN << doublings;

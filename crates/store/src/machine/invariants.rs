@@ -72,6 +72,7 @@ impl Store {
         }
         for (what, expected, found) in [
             ("pending bytes", self.pending.bytes, totals.counts.pending_bytes),
+            ("pending pieces", self.pending.pieces, totals.pending_pieces),
             ("names of pending pieces", self.pending.names_bytes, totals.pending_names),
             ("objects with pending bytes", self.pending.objects.len() as u64, totals.pending_objects),
         ] {

@@ -363,7 +363,7 @@ impl Store {
         self.cache.set_bytes_max(bytes);
     }
 
-    /// Changes how many pending bytes of small writes are kept in memory.
+    /// Changes how much memory pending small writes may take.
     pub fn set_pending_bytes(&mut self, bytes: u64) {
         self.config.pending_bytes_max = bytes;
         self.is_stirred = true;
@@ -466,11 +466,11 @@ impl Store {
     /// True if much is pending that was not just looked at, or may find room now. Flushed blocks stay covered by the
     /// journal until the next checkpoint.
     fn wants_flush(&self) -> bool {
-        let (bytes, max) = (self.pending.bytes, self.config.pending_bytes_max);
+        let (memory, max) = (self.pending.memory(), self.config.pending_bytes_max);
         // What came while the last flush went counts as left, and nothing more may come.
         let is_stuck = self.has_too_much_pending() && self.committed_txn > self.pending.begun_at_txn;
-        bytes > max / 2
-            && (is_stuck || self.pending.has_room_again || bytes > self.pending.left_bytes + max / 8)
+        memory > max / 2
+            && (is_stuck || self.pending.has_room_again || memory > self.pending.left.memory() + max / 8)
     }
 
     fn wants_checkpoint(&self) -> bool {

@@ -11,6 +11,7 @@ use crate::{device::BLOCK, index::piece_bytes, pending::Amount, superblock::Blob
 #[derive(Debug, Default)]
 pub(super) struct PendingTotals {
     pub(super) bytes: u64,
+    pub(super) pieces: u64,
     /// Bytes that pages of pending bytes need to name the objects of the pieces.
     pub(super) names_bytes: u64,
     /// Objects with pending bytes.
@@ -18,7 +19,7 @@ pub(super) struct PendingTotals {
     /// The last transaction that was committed when the last flush began.
     pub(super) begun_at_txn: u64,
     /// What was pending when the last flush had ended, and whether it left some for want of room.
-    pub(super) left_bytes: u64,
+    pub(super) left: Amount,
     pub(super) lacks_room: bool,
     /// True if a checkpoint has given space back since, and no flush has begun.
     pub(super) has_room_again: bool,
@@ -31,12 +32,22 @@ impl PendingTotals {
     pub(super) fn count(&mut self, object: &HObject, before: Amount, after: Amount) {
         let names = |amount: Amount| amount.pieces * piece_bytes(object);
         self.bytes = self.bytes + after.bytes - before.bytes;
+        self.pieces = self.pieces + after.pieces - before.pieces;
         self.names_bytes = self.names_bytes + names(after) - names(before);
+    }
+
+    pub(super) fn amount(&self) -> Amount {
+        Amount { bytes: self.bytes, pieces: self.pieces }
+    }
+
+    /// Memory that it takes, about: what limits it, as pieces may be of a byte.
+    pub(super) fn memory(&self) -> u64 {
+        self.amount().memory()
     }
 
     /// Bytes that came after the last flush, which could not place the others.
     pub(super) fn fresh_bytes(&self) -> u64 {
-        self.bytes.saturating_sub(self.left_bytes)
+        self.bytes.saturating_sub(self.left.bytes)
     }
 
     /// Bytes that a checkpoint begun now needs for it, but for `placed` bytes of it, and for so many more.
@@ -89,9 +100,10 @@ mod tests {
 
     #[test]
     fn fresh_bytes_are_those_that_the_last_flush_did_not_see() {
-        let totals = PendingTotals { bytes: 10, left_bytes: 4, ..PendingTotals::default() };
+        let left = Amount { bytes: 4, pieces: 1 };
+        let totals = PendingTotals { bytes: 10, left, ..PendingTotals::default() };
         assert_eq!(totals.fresh_bytes(), 6);
-        let less = PendingTotals { bytes: 3, left_bytes: 4, ..PendingTotals::default() };
+        let less = PendingTotals { bytes: 3, left, ..PendingTotals::default() };
         assert_eq!(less.fresh_bytes(), 0, "some of what was left was removed");
     }
 }

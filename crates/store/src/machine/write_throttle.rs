@@ -1,5 +1,5 @@
 //! What grows in memory with what is written is bounded: changed index pages, which stay in memory until a checkpoint
-//! holds them, are no more than a part of the index' memory, and pending bytes no more than some times what they are
+//! holds them, are no more than a part of the index' memory, and what is pending no more than some times what it is
 //! flushed at. Beyond that transactions wait. Where flushes leave what is pending, only what removes something goes on.
 //!
 //! They wait as those do that need pages ([`super::deferred`]), and the oldest goes on first. A checkpoint and a flush
@@ -27,10 +27,11 @@ const MEANWHILE_EIGHTHS: u64 = 3;
 /// The part of it that changed entries may have: each has memory of its own, and an allocator keeps much of what they
 /// took at their most.
 const ENTRIES_PART: u64 = 3;
-/// Pending bytes beyond which transactions wait, in times of `pending_bytes_max`: a flush begins long before, but not
-/// while a checkpoint is made.
+/// Memory of what is pending beyond which transactions wait, in times of `pending_bytes_max`: a flush begins long
+/// before, but not while a checkpoint is made.
 const PENDING_TIMES: u64 = 2;
-/// Pending bytes beyond which only removals go on, in times of `pending_bytes_max`: flushes may leave more and more.
+/// Memory of what is pending beyond which only removals go on, in times of `pending_bytes_max`: flushes may leave more
+/// and more.
 const PENDING_TIMES_AT_MOST: u64 = 4;
 /// Changed pages for which there is always room.
 const PAGES_MIN: u64 = 16;
@@ -85,12 +86,12 @@ impl Store {
     /// What the last flush left may stay for long: blocks that cannot be read, or that have no room.
     fn is_full_of_pending(&self) -> bool {
         let max = self.config.pending_bytes_max.saturating_mul(PENDING_TIMES);
-        self.pending.bytes > self.pending.left_bytes.saturating_add(max)
+        self.pending.memory() > self.pending.left.memory().saturating_add(max)
     }
 
     /// True if so much is pending, whatever flushes leave, that no transaction may add to it.
     pub(super) fn has_too_much_pending(&self) -> bool {
-        self.pending.bytes > self.config.pending_bytes_max.saturating_mul(PENDING_TIMES_AT_MOST)
+        self.pending.memory() > self.config.pending_bytes_max.saturating_mul(PENDING_TIMES_AT_MOST)
     }
 
     fn is_full_of_changes(&self) -> bool {

@@ -274,10 +274,10 @@ fn full_of_pending(rng: &mut StdRng) -> (Store, VirtualDisk, u32) {
         store.submit_now(Token(1), small_write(number));
         number += 1;
         // As if no flush found a place for any of it.
-        store.pending.left_bytes = store.pending.bytes;
-        assert!(store.pending.bytes < 5 * max, "{}", store.pending.bytes);
+        store.pending.left = store.pending.amount();
+        assert!(store.pending.memory() < 5 * max, "{:?}", store.pending.amount());
     }
-    assert!(store.pending.bytes > 4 * max);
+    assert!(store.pending.memory() > 4 * max);
     (store, disk, number)
 }
 
@@ -304,4 +304,48 @@ fn what_flushes_leave_is_bounded_and_what_is_removed_goes_on() {
     store.start_checkpoint();
     let done = settle(&mut store, &mut disk, &mut rng);
     assert!(done.contains(&Completion::Committed(Token(2))), "it found room behind the checkpoint");
+}
+
+/// Pieces of a byte in one transaction, and bytes from one to the next.
+const SCATTERED: u64 = 100;
+const STRIDE: u64 = 16;
+
+/// Writes single bytes of an object.
+fn scattered_write(number: u64) -> Transaction {
+    let mut txn = Transaction::new(coll(0));
+    for at in 0..SCATTERED {
+        let (offset, data) = (STRIDE * (number * SCATTERED + at), Bytes::from(vec![number as u8 + 1]));
+        txn.push(&object(0), Mutation::Write { offset, data: data.into() });
+    }
+    txn
+}
+
+#[test]
+fn pieces_of_a_byte_are_as_bounded_as_their_memory() {
+    const WRITES: u64 = 200;
+    let mut rng = StdRng::seed_from_u64(30);
+    let config = Config { journal_bytes: 8 << 20, ..config() };
+    // A piece takes far more than 100 bytes.
+    let pieces_max = 4 * config.pending_bytes_max / 100;
+    assert!(WRITES * SCATTERED > 3 * pieces_max);
+    for answers in [0, usize::MAX] {
+        let mut disk = formatted(64 << 20, &config);
+        let mut store = disk.mount(config, &mut rng).unwrap();
+        for number in 0..WRITES {
+            store.submit(Token(number), scattered_write(number));
+            store.kick();
+            answer(&mut store, &mut disk, &mut rng, answers);
+            let pieces = store.pending.pieces;
+            assert!(pieces < pieces_max, "{pieces} after {number}, with {answers} answers");
+        }
+        assert_eq!(store.waiting.has_held(), answers == 0, "the disk does what it should");
+        settle(&mut store, &mut disk, &mut rng);
+        assert_eq!(store.uncommitted_count(), 0);
+        store.check_invariants();
+        let range = (0, STRIDE * WRITES * SCATTERED);
+        let found = read(&mut store, &mut disk, &mut rng, coll(0), &object(0), range).unwrap();
+        let written = |at: u64| (at / STRIDE / SCATTERED) as u8 + 1;
+        let expected = |at: u64| if at.is_multiple_of(STRIDE) { written(at) } else { 0 };
+        assert!((0..).zip(&found).all(|(at, byte)| *byte == expected(at)));
+    }
 }
