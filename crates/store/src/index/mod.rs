@@ -305,7 +305,7 @@ impl Index {
             None => {
                 let mut omap = Omap::default();
                 omap.insert(key, value);
-                omaps.insert(object.clone(), omap);
+                omaps.insert(object.detached(), omap);
                 None
             }
         };

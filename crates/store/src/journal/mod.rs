@@ -53,6 +53,9 @@ pub(crate) struct Ring {
     tail: u64,
     next_sequence: u64,
     writing: VecDeque<Writing>,
+    /// Memory of what all records up to the head leave pending in a mount, and of what those before the tail did.
+    head_memory: u64,
+    tail_memory: u64,
     /// Positions of the first lap up to which the device has been written, or soon is.
     written: u64,
     /// Zeros on their way to the device.
@@ -71,6 +74,8 @@ impl Ring {
             tail: 0,
             next_sequence: 1,
             writing,
+            head_memory: 0,
+            tail_memory: 0,
             written,
             zeros: None,
             zeros_piece: Bytes::new(),
@@ -140,8 +145,19 @@ impl Ring {
         self.block_count
     }
 
-    /// Takes room for a record of `count` blocks, if there is any.
-    pub(crate) fn reserve(&mut self, count: u64, last_txn: u64) -> Option<RecordPlace> {
+    /// Memory of what all records up to the head leave pending in a mount.
+    pub(crate) fn head_memory(&self) -> u64 {
+        self.head_memory
+    }
+
+    /// The same of those behind the tail, which a mount has to read.
+    pub(crate) fn replay_memory(&self) -> u64 {
+        self.head_memory - self.tail_memory
+    }
+
+    /// Takes room for a record of `count` blocks, if there is any. A mount that finds it needs so much memory for what
+    /// it leaves pending.
+    pub(crate) fn reserve(&mut self, count: u64, last_txn: u64, memory: u64) -> Option<RecordPlace> {
         if count > self.block_count {
             return None;
         }
@@ -152,6 +168,7 @@ impl Ring {
             return None;
         }
         self.head = position + count;
+        self.head_memory += memory;
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         self.writing.push_back(Writing { sequence, position, last_txn, is_done: false });
@@ -170,9 +187,10 @@ impl Ring {
         last
     }
 
-    /// Gives back the room of records before `position`.
-    pub(crate) fn trim(&mut self, position: u64) {
+    /// Gives back the room of records before `position`, which was the head when [`Ring::head_memory`] was `memory`.
+    pub(crate) fn trim(&mut self, position: u64, memory: u64) {
         self.tail = position;
+        self.tail_memory = memory;
     }
 }
 
@@ -190,7 +208,7 @@ mod tests {
     fn no_record_meets_or_passes_zeros_on_their_way() {
         let mut ring = Ring::new(300, 0);
         assert_eq!(ring.wants_zeros(), Some(GAP_BLOCKS..300));
-        assert!(ring.reserve(100, 1).is_some());
+        assert!(ring.reserve(100, 1, 0).is_some());
         assert!(!ring.waits_for_zeros(GAP_BLOCKS - 100) && ring.waits_for_zeros(GAP_BLOCKS - 99));
         // Too long for what is left before the ring's end: it would be on the next lap, where all follows that comes.
         assert!(ring.waits_for_zeros(250));

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Codec, Decode, DecodeError, Encode, Features, Payload, Reader, crc32c};
-use types::{CollId, HObject, Transaction, TxnOp};
+use types::{CollId, HObject, Mutation, Transaction, TxnOp};
 
 use super::JournalKey;
-use crate::{device::BLOCK, space::Run, superblock::COUNTER_END};
+use crate::{device::BLOCK, pending::Amount, space::Run, superblock::COUNTER_END};
 
 const MAGIC: u32 = 0x4a4c_4f4c;
 /// Bytes of the header; the descriptions follow at once.
@@ -68,6 +68,8 @@ pub(crate) struct Encoded {
     pub(crate) meta: Vec<u8>,
     pub(crate) payloads: Vec<Payload>,
     pub(crate) payload_bytes: usize,
+    /// Pieces that it leaves pending, about.
+    piece_count: u64,
 }
 
 /// A transaction that is being encoded, op by op, as [`Body`] is decoded.
@@ -83,6 +85,7 @@ pub(crate) struct Draft {
     /// Where its number of ops ends.
     count_end: usize,
     payloads: Vec<Payload>,
+    piece_count: u64,
 }
 
 /// Bytes of an empty list.
@@ -98,11 +101,21 @@ impl Draft {
         meta.extend_from_slice(&[0; NO_DIRECTS_BYTES]);
         Transaction::encode_front(coll, 0, &mut meta);
         let count_end = meta.len();
-        Draft { coll, op_count: 0, directs: Vec::new(), last: None, meta, count_end, payloads: Vec::new() }
+        Draft {
+            coll,
+            op_count: 0,
+            directs: Vec::new(),
+            last: None,
+            meta,
+            count_end,
+            payloads: Vec::new(),
+            piece_count: 0,
+        }
     }
 
     pub(crate) fn push(&mut self, op: &TxnOp) {
         self.op_count += 1;
+        self.piece_count += piece_count(op);
         let is_new = op.encode_split(self.last.as_ref(), &mut self.meta, &mut self.payloads);
         if is_new {
             self.last = op.object().cloned();
@@ -110,13 +123,13 @@ impl Draft {
     }
 
     pub(crate) fn finish(self) -> Encoded {
-        let Draft { op_count, directs, count_end, mut meta, payloads, .. } = self;
+        let Draft { op_count, directs, count_end, mut meta, payloads, piece_count, .. } = self;
         meta[count_end - OP_COUNT_BYTES..count_end].copy_from_slice(&op_count.to_le_bytes());
         if !directs.is_empty() {
             drop(meta.splice(..NO_DIRECTS_BYTES, directs.to_bytes(Features::default())));
         }
         let payload_bytes = payloads.iter().map(|payload| payload.len()).sum();
-        Encoded { meta, payloads, payload_bytes }
+        Encoded { meta, payloads, payload_bytes, piece_count }
     }
 }
 
@@ -124,6 +137,18 @@ impl Encoded {
     pub(crate) fn bytes(&self) -> usize {
         self.meta.len() + self.payload_bytes
     }
+
+    /// Memory that what it leaves pending takes in a mount that finds it, about.
+    pub(crate) fn replay_memory(&self) -> u64 {
+        Amount { bytes: self.payload_bytes as u64, pieces: self.piece_count }.memory()
+    }
+}
+
+/// Pieces that an op leaves pending, but for those that it cuts in two. Zeros are pieces at both ends of their range.
+fn piece_count(op: &TxnOp) -> u64 {
+    let is_piece = matches!(op, TxnOp::Object(_, Mutation::Write { .. } | Mutation::Truncate { .. }));
+    let is_two = matches!(op, TxnOp::Object(_, Mutation::Zero { .. }));
+    u64::from(is_piece) + 2 * u64::from(is_two)
 }
 
 /// Blocks of a record with so much in it, and the byte where its payloads begin: in the last block of
@@ -251,7 +276,7 @@ fn part(record: &Bytes, at: usize, bytes: u32) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
-    use types::{Mutation, PgId, PoolId};
+    use types::{PgId, PoolId};
 
     use super::*;
 

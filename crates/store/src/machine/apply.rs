@@ -6,7 +6,7 @@ use bytes::Bytes;
 use codec::BLOCK_BYTES;
 use types::{CollId, HObject, Mutation, TxnOp};
 
-use super::Store;
+use super::{Store, write::keep};
 use crate::{
     device::BLOCK,
     index::Index,
@@ -20,14 +20,16 @@ use crate::{
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
 impl Store {
-    /// Applies a transaction out of the journal.
+    /// Applies a transaction out of the journal, of which nothing keeps the memory into which it was read.
     pub(super) fn apply_body(&mut self, body: &Body, txn: u64) {
         let mut directs = body.directs.iter().peekable();
         for (at, op) in body.txn.ops.iter().enumerate() {
             while let Some(direct) = directs.next_if(|direct| direct.before_op as usize <= at) {
                 self.apply_direct(body.txn.coll, direct, txn);
             }
-            self.apply_op(body.txn.coll, op.clone(), txn);
+            let mut op = op.clone();
+            keep(&mut op);
+            self.apply_op(body.txn.coll, op, txn);
         }
         directs.for_each(|direct| self.apply_direct(body.txn.coll, direct, txn));
     }
@@ -161,7 +163,7 @@ impl Store {
         self.index.pools.add(coll, after.1.minus(before.1));
         match (before.0.bytes == 0, after.0.bytes == 0) {
             (true, false) => {
-                self.pending.objects.insert((coll, object.clone()));
+                self.pending.objects.insert((coll, object.detached()));
             }
             (false, true) => {
                 self.pending.objects.remove(&(coll, object.clone()));
@@ -245,7 +247,7 @@ impl Store {
         self.index.pools.add(coll, PoolUsage::of(&found));
         self.pending.count(target, Amount::default(), found.pending.amount());
         if !found.pending.is_empty() {
-            self.pending.objects.insert((coll, target.clone()));
+            self.pending.objects.insert((coll, target.detached()));
         }
         let index: &mut Index = &mut self.index;
         let mut pending = found.pending;

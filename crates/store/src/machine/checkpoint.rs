@@ -48,6 +48,8 @@ pub(super) const PENDING_PAGE_BYTES: usize = 128 << 10;
 pub(super) struct Checkpoint {
     /// The one to be written, complete but for the root.
     superblock: Superblock,
+    /// What the journal's records up to it leave pending in a mount, in memory.
+    journal_memory: u64,
     colls: Vec<CollId>,
     /// What each pool takes, and bytes of omap.
     sums: (Vec<(PoolId, PoolUsage)>, u64),
@@ -123,6 +125,7 @@ impl Store {
         self.space.freeze();
         self.background = Background::Checkpoint(Box::new(Checkpoint {
             superblock,
+            journal_memory: self.ring.head_memory(),
             colls: self.index.colls.keys().copied().collect(),
             sums: (self.index.pools.iter().collect(), self.index.omap_bytes),
             pendings,
@@ -445,13 +448,13 @@ impl Store {
             return self.write_superblock(1);
         }
         checkpoint.stage = Stage::Release;
+        self.ring.trim(checkpoint.superblock.journal_position, checkpoint.journal_memory);
         checkpoint.freed = self.space.changes.finish();
         self.superblock = checkpoint.superblock.clone();
         self.pending.blobs = std::mem::take(&mut checkpoint.pending_blobs);
         self.index.checkpointed();
         self.no_room = None;
         self.space.keep_mount_reserve(true);
-        self.ring.trim(self.superblock.journal_position);
         self.is_journal_full = false;
         let last = self.superblock.last_txn;
         while self.queue.front().is_some_and(|queued| queued.txn <= last) {

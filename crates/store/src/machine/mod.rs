@@ -476,6 +476,7 @@ impl Store {
     fn wants_checkpoint(&self) -> bool {
         let is_wanted = self.is_journal_full
             || self.ring.used_count() * 2 > self.ring.block_count()
+            || self.wants_short_replay()
             || self.space.wants_checkpoint()
             || self.wants_room()
             || self.wants_clean_pages();

@@ -59,10 +59,7 @@ impl Store {
                 self.submit_large(draft, object, (offset, data), txn, directs_left);
             }
             mut op => {
-                // It stays in memory until it is flushed, and must not keep the buffer that it came in.
-                if let TxnOp::Object(_, Mutation::Write { data, .. }) = &mut op {
-                    *data = kept(std::mem::take(data));
-                }
+                keep(&mut op);
                 self.submit_step(draft, op, txn);
             }
         }
@@ -130,7 +127,7 @@ impl Store {
     pub(super) fn write_records(&mut self) {
         self.stop_on_contradiction();
         while self.fault.is_none() && self.ring.writing_count() < self.config.journal_writes_max {
-            let (mut count, mut meta_bytes, mut payload_bytes) = (0, 0, 0);
+            let (mut count, mut meta_bytes, mut payload_bytes, mut memory) = (0, 0, 0, 0);
             for queued in self.queue.iter().take_while(|queued| queued.directs_left == 0) {
                 if count > 0
                     && meta_bytes + payload_bytes + queued.encoded.bytes() > self.config.record_bytes_max
@@ -140,6 +137,7 @@ impl Store {
                 count += 1;
                 meta_bytes += queued.encoded.meta.len();
                 payload_bytes += queued.encoded.payload_bytes;
+                memory += queued.encoded.replay_memory();
             }
             if count == 0 {
                 return;
@@ -149,7 +147,7 @@ impl Store {
                 return;
             }
             let first_txn = self.queue[0].txn;
-            let Some(place) = self.ring.reserve(blocks, first_txn + count as u64 - 1) else {
+            let Some(place) = self.ring.reserve(blocks, first_txn + count as u64 - 1, memory) else {
                 // A checkpoint makes room, and commits what is applied without a record.
                 self.is_journal_full = true;
                 return;
@@ -178,6 +176,14 @@ impl Store {
 /// The bytes as a device takes them: whole blocks in aligned memory, copied only if they are not there yet.
 fn align(data: Bytes) -> Bytes {
     if is_of_blocks(&data) { data } else { AlignedBuf::from_slice(&data).into() }
+}
+
+/// Puts the data of an op that is to be applied into memory that may be kept: it stays there until it is flushed, and
+/// must not keep the buffer that it came in.
+pub(super) fn keep(op: &mut TxnOp) {
+    if let TxnOp::Object(_, Mutation::Write { data, .. }) = op {
+        *data = kept(std::mem::take(data));
+    }
 }
 
 /// The data in memory that may be kept: of just its size, and in whole blocks where there are any, so that it goes to

@@ -33,6 +33,11 @@ const PENDING_TIMES: u64 = 2;
 /// Memory of what is pending beyond which only removals go on, in times of `pending_bytes_max`: flushes may leave more
 /// and more.
 const PENDING_TIMES_AT_MOST: u64 = 4;
+/// What a mount may find in the journal before a checkpoint begins, in times of `pending_bytes_max`: it holds all of
+/// that in memory, as it flushes nothing before it has read the last record. With 32 MiB and a ring of 512 MiB that is
+/// as much as half of the ring has, at which a checkpoint begins anyway: only stores with less memory, and pieces of
+/// few bytes, make more checkpoints, each of which costs the index pages that have changed.
+const REPLAY_TIMES: u64 = 8;
 /// Changed pages for which there is always room.
 const PAGES_MIN: u64 = 16;
 
@@ -92,6 +97,11 @@ impl Store {
     /// True if so much is pending, whatever flushes leave, that no transaction may add to it.
     pub(super) fn has_too_much_pending(&self) -> bool {
         self.pending.memory() > self.config.pending_bytes_max.saturating_mul(PENDING_TIMES_AT_MOST)
+    }
+
+    /// True if a checkpoint is wanted so that the next mount need not hold too much in memory.
+    pub(super) fn wants_short_replay(&self) -> bool {
+        self.ring.replay_memory() > self.config.pending_bytes_max.saturating_mul(REPLAY_TIMES)
     }
 
     fn is_full_of_changes(&self) -> bool {

@@ -279,6 +279,95 @@ fn a_block_of_the_journal_that_cannot_be_read_a_few_times_counts() {
     }
 }
 
+/// The store as a mount finds it, before that flushes anything.
+fn look_at(disk: &mut VirtualDisk, config: Config, rng: &mut StdRng) -> Store {
+    let mut mount = Store::inspect(disk.sizes(), config);
+    let take = Mount::take_inspected;
+    disk.drive(rng, &mut mount, Mount::take_commands, Mount::device_done, take).unwrap().store
+}
+
+/// Writes, each looked at when all that it leads to is done, until some checkpoints were made and behind the last one
+/// there is nearly as much as there may be. What the transactions behind the last one wrote, in memory.
+fn write_until_much_is_behind(
+    (store, disk): (&mut Store, &mut VirtualDisk),
+    rng: &mut StdRng,
+    (memory_max, txn_memory): (u64, u64),
+    write: impl Fn(u64) -> Transaction,
+) -> u64 {
+    let begun = store.superblock.sequence;
+    let mut records: Vec<u64> = Vec::new();
+    for number in 0.. {
+        records.push(store.ring.head().position);
+        store.submit(Token(number), write(number));
+        store.kick();
+        settle(store, disk, rng);
+        let behind = records.iter().filter(|position| **position >= store.superblock.journal_position);
+        let memory = behind.count() as u64 * txn_memory;
+        assert!(memory <= memory_max + txn_memory, "{memory} behind the checkpoint after {number}");
+        if store.superblock.sequence > begun + 2 && store.ring.replay_memory() > memory_max / 4 * 3 {
+            return memory;
+        }
+    }
+    unreachable!("there are numbers enough")
+}
+
+#[test]
+fn what_a_mount_has_to_hold_of_the_journal_is_bounded_by_the_memory_for_what_is_pending() {
+    // Blocks and a bit, and single bytes with far less than a piece takes.
+    for (bytes, pieces, piece_memory) in [(60_001, 1, 60_001), (1, 100, 100)] {
+        let mut rng = StdRng::seed_from_u64(11);
+        let pending_bytes_max = 128 << 10;
+        let config = Config { journal_bytes: 32 * pending_bytes_max, pending_bytes_max, ..config() };
+        let mut disk = formatted(64 << 20, &config);
+        let mut store = disk.mount(config, &mut rng).unwrap();
+        let offset_of = |number: u64, piece: u64| (number / 10 * pieces + piece) * (bytes + 20);
+        let write = |number: u64| {
+            let mut txn = Transaction::new(coll(0));
+            for piece in 0..pieces {
+                let data = Bytes::from(vec![number as u8; bytes as usize]);
+                let offset = offset_of(number, piece);
+                txn.push(&object(number as u32 % 10), Mutation::Write { offset, data: data.into() });
+            }
+            txn
+        };
+        let (max, of_one) = (8 * pending_bytes_max, pieces * piece_memory);
+        let behind = write_until_much_is_behind((&mut store, &mut disk), &mut rng, (max, of_one), write);
+        disk.crash(&mut rng);
+        let found = look_at(&mut disk, config, &mut rng).pending;
+        assert!(found.bytes >= behind / piece_memory * bytes, "{found:?}");
+        assert!(found.memory() <= max + pending_bytes_max, "{found:?}");
+        disk.mount(config, &mut rng).unwrap().check_invariants();
+    }
+}
+
+#[test]
+fn nothing_that_a_mount_takes_from_the_journal_keeps_the_memory_that_it_was_read_into() {
+    let mut rng = StdRng::seed_from_u64(12);
+    let mut disk = formatted(DISK_BYTES, &config());
+    let mut store = mount(&mut disk, &mut rng).unwrap();
+    for (number, bytes) in [(0, 100), (1, 5000), (2, 3000), (3, 50)] {
+        let mut txn = Transaction::new(coll(0));
+        let data = Bytes::from(vec![number as u8 + 1; bytes]);
+        txn.push(&object(number), Mutation::Write { offset: 0, data: data.into() });
+        txn.push(&object(number), Mutation::OmapSet([(Bytes::from("key"), Bytes::from("value"))].into()));
+        store.submit(Token(u64::from(number)), txn);
+        store.kick();
+        settle(&mut store, &mut disk, &mut rng);
+    }
+    disk.crash(&mut rng);
+    let store = look_at(&mut disk, config(), &mut rng);
+    let objects = &store.index.colls[&coll(0)];
+    assert_eq!((store.pending.objects.len(), objects.omaps.len()), (4, 4));
+    for (_, object) in &store.pending.objects {
+        let (_, piece) = objects.onodes[object].pending.piece_from(0).unwrap();
+        assert!(piece.is_unique(), "{object}: its data is part of more");
+        assert!(object.oid.is_unique(), "{object}: its name among those with pending bytes is part of more");
+    }
+    for object in objects.onodes.keys().chain(objects.omaps.keys()) {
+        assert!(object.oid.is_unique(), "{object}: its name in the index is part of more");
+    }
+}
+
 /// A block that reads like a record, later than all others, of a store without a key.
 fn forged() -> Bytes {
     let key = JournalKey::new(STORE_UUID.0);
