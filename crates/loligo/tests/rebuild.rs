@@ -10,7 +10,7 @@ use cluster::{Cluster, LOLIGO};
 
 /// Makes epochs.
 fn pass_epochs(c: &Cluster, count: usize) {
-    c.sh(&format!("for n in $(seq {count}); do ceph osd set noout; ceph osd unset noout; done"));
+    c.sh(&format!("for n in $(seq {count}); do echo osd set noout; echo osd unset noout; done | ceph"));
 }
 
 fn epoch(c: &Cluster) -> u64 {

@@ -16,14 +16,14 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     sync::{
-        Mutex,
+        Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
     thread,
     time::{Duration, Instant},
 };
 
-use asking::Asking;
+use asking::{Asking, IMPATIENT, PATIENT};
 use running::{Running, end};
 use serde_json::Value;
 
@@ -57,6 +57,8 @@ pub struct Cluster {
     osds: usize,
     port: u16,
     extra: Vec<String>,
+    /// What [`Cluster::json`] asks, as long as the monitor lives.
+    asking: Mutex<Option<Asking>>,
 }
 
 /// The number that an environment variable holds.
@@ -89,8 +91,15 @@ impl Cluster {
     pub fn start_with(osds: usize, extra: &[&str]) -> Cluster {
         let dir = temp_dir();
         let extra = extra.iter().map(ToString::to_string).collect();
-        let mut cluster =
-            Cluster { dir, supervisor: None, restarted: Vec::new(), osds, port: free_port(), extra };
+        let mut cluster = Cluster {
+            dir,
+            supervisor: None,
+            restarted: Vec::new(),
+            osds,
+            port: free_port(),
+            extra,
+            asking: Mutex::default(),
+        };
         cluster.up();
         cluster.sh("ceph osd pool create rbd 32; rbd pool init rbd");
         cluster.wait_healthy();
@@ -139,7 +148,7 @@ impl Cluster {
 
     /// Polls until what the monitor says to a command without arguments is as wanted.
     fn wait_told(&self, what: &str, limit: Duration, prefix: &str, is_wanted: impl Fn(&Value) -> bool) {
-        let mut asking = Asking::start(&self.dir, 2 * limit);
+        let mut asking = Asking::start(&self.dir, IMPATIENT, 2 * limit, self.log("asking.log"));
         self.wait(what, limit, |_| asking.ask(prefix).is_some_and(|told| is_wanted(&told)));
     }
 
@@ -172,11 +181,37 @@ impl Cluster {
         run_in(&self.dir, command, limit)
     }
 
-    /// Runs commands that must all succeed.
+    /// Runs commands that must all succeed. Where they are only such that `ceph` sends to the monitor, and others of
+    /// stock clients between them, `ceph` is not started for them.
     pub fn sh(&self, command: &str) -> Ran {
-        let ran = self.run_limited(command, COMMAND_LIMIT);
+        let ran = if command.split("; ").all(Asking::takes_one) {
+            let mut all = Ran { code: 0, out: String::new(), err: String::new() };
+            for one in command.split("; ") {
+                let ran = match one.strip_prefix("ceph ") {
+                    Some(words) => self.ask(words, false),
+                    None => self.run_limited(one, COMMAND_LIMIT),
+                };
+                all = Ran { code: ran.code, out: all.out + &ran.out, err: all.err + &ran.err };
+                if all.code != 0 {
+                    break;
+                }
+            }
+            all
+        } else {
+            self.run_limited(command, COMMAND_LIMIT)
+        };
         assert_eq!(ran.code, 0, "{command}\n{}\n{}\n{}", ran.out, ran.err, self.logs());
         ran
+    }
+
+    /// Has a command done that `ceph` would send; see [`Asking::takes`].
+    fn ask(&self, words: &str, is_json: bool) -> Ran {
+        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = || Asking::start(&self.dir, PATIENT, BESIDE_LIMIT, self.log("asking.log"));
+        // The process may have come to its limit since it was asked last.
+        let answer = asking.get_or_insert_with(start).run(words, is_json);
+        let answer = answer.or_else(|| asking.insert(start()).run(words, is_json));
+        answer.unwrap_or_else(|| panic!("{words}: no answer\n{}", self.logs()))
     }
 
     /// Starts a command, whose output goes to a log, and goes on.
@@ -197,10 +232,14 @@ impl Cluster {
         fs::File::options().create(true).append(true).open(self.dir.join(name)).unwrap()
     }
 
-    /// The JSON that a stock command prints.
+    /// The JSON that a stock command prints. What `ceph` only asks is asked without its start.
     pub fn json(&self, command: &str) -> Value {
-        let out = self.sh(&format!("{command} --format json")).out;
-        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{command}: {e}: {out}"))
+        let ran = match command.strip_prefix("ceph ").filter(|words| Asking::takes(words)) {
+            Some(words) => self.ask(words, true),
+            None => self.run_limited(&format!("{command} --format json"), COMMAND_LIMIT),
+        };
+        assert_eq!(ran.code, 0, "{command}\n{}\n{}\n{}", ran.out, ran.err, self.logs());
+        serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{command}: {e}: {}", ran.out))
     }
 
     /// The process id of a daemon, `osd.0` or `mon.a`.
@@ -209,8 +248,18 @@ impl Cluster {
         fs::read_to_string(path).unwrap().trim().parse().unwrap()
     }
 
+    /// Ends the process that asks: it may wait for a monitor that does not come back, or for one that is another.
+    fn end_asking(&self) {
+        if let Some(asking) = self.asking.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            asking.kill();
+        }
+    }
+
     /// Kills a daemon as a crash would.
     pub fn kill(&self, name: &str) {
+        if name.starts_with("mon.") {
+            self.end_asking();
+        }
         let pid = self.pid(name);
         assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
         self.wait_end(pid);
@@ -308,6 +357,7 @@ impl Cluster {
     }
 
     fn end_supervisor(&mut self, signal: &str) {
+        self.end_asking();
         if let Some(mut child) = self.supervisor.take()
             && !end(&mut child, signal, STOP_LIMIT)
         {

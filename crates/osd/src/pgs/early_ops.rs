@@ -1,6 +1,6 @@
-//! Clients' ops for PGs that this OSD leads and does not have yet: an OSD with a copy tells of it soon, unless all copies
-//! are down. As they may wait for long, they have a limit of their own: when it is reached, nothing more is taken from
-//! the clients that send more of them, and all others go on.
+//! Clients' ops for PGs that this OSD leads and does not have yet: an OSD with a copy tells of it soon, unless all
+//! copies are down. As they may wait for long, they have a limit of their own: when it is reached, nothing more is
+//! taken from the clients that send more of them, and all others go on.
 
 use messages::MOSDOp;
 use types::Instant;
