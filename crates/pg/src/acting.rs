@@ -10,14 +10,14 @@
 
 use std::cmp::Reverse;
 
-use types::{OsdId, OsdMap};
+use types::{OsdId, OsdMap, distinct_osds};
 
 use crate::{Ctx, Effect, Pg, log::Span, pg::Phase};
 
 impl Pg {
-    /// The other members of the acting set.
+    /// The other members of the acting set, each once.
     pub(crate) fn acting_others(&self) -> impl Iterator<Item = OsdId> + '_ {
-        self.members.acting.iter().copied().filter(|osd| osd.is_some() && *osd != self.me)
+        distinct_osds(&self.members.acting).filter(|osd| *osd != self.me)
     }
 
     /// Members that do not act: their copies are filled.
@@ -40,12 +40,13 @@ impl Pg {
     }
 
     /// The acting set that the PG should have: the up set, but with whole copies in the place of those that are not, as
-    /// far as there are any.
+    /// far as there are any. A CRUSH rule may name an OSD twice; only in the up set itself does it stay twice, as
+    /// monitors refuse it in another acting set.
     fn wanted_acting(&self, fill_first: u64, map: &OsdMap) -> Vec<OsdId> {
         let (up, acting) = (&self.members.up, &self.members.acting);
         let is_whole = |osd: &OsdId| osd.is_some() && self.is_whole(*osd, fill_first, map);
         let size = usize::from(self.members.size);
-        let (whole, lacking): (Vec<OsdId>, Vec<OsdId>) = up.iter().copied().partition(is_whole);
+        let (whole, lacking): (Vec<OsdId>, Vec<OsdId>) = distinct_osds(up).partition(is_whole);
         if lacking.is_empty() && up.len() >= size {
             return up.clone();
         }
@@ -64,10 +65,10 @@ impl Pg {
         if wanted.is_empty() {
             return up.clone();
         }
-        wanted.extend(lacking.into_iter().filter(|osd| osd.is_some()));
+        wanted.extend(lacking);
         wanted.truncate(size.max(1));
         // With the members and the primary of the up set, it is the up set itself, in its order.
-        let is_up = wanted.len() == up.len() && wanted.iter().all(|osd| up.contains(osd));
+        let is_up = wanted.len() == distinct_osds(up).count() && wanted.iter().all(|osd| up.contains(osd));
         if is_up && wanted.first() == Some(&self.members.up_primary) { up.clone() } else { wanted }
     }
 

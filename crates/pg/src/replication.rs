@@ -179,6 +179,21 @@ mod tests {
         assert_eq!((trims(&mut world), world.pg.info.log_tail), (Some(confirmed), confirmed));
     }
 
+    /// The other OSD would refuse the change when it comes again.
+    #[test]
+    fn an_osd_that_acts_twice_is_told_of_a_change_once() {
+        let mut world = World::of(2);
+        let (me, peer) = (world.pg.me, world.peers[0]);
+        for (acting, up) in [(vec![me, peer, peer], vec![me]), (vec![me, peer], vec![peer, me, peer])] {
+            (world.pg.members.acting, world.pg.members.up) = (acting, up);
+            world.told();
+            world.write(1, 1 + world.pg.info.last_update.version);
+            let told = world.told().into_iter().filter(|(_, message)| message.name() == "MOSDRepOp");
+            assert_eq!(told.map(|(osds, _)| osds).collect::<Vec<_>>(), [[peer]]);
+            assert_eq!(world.pg.acting_others().collect::<Vec<_>>(), [peer]);
+        }
+    }
+
     #[test]
     fn a_change_that_other_osds_would_not_take_is_too_long() {
         let world = World::active();

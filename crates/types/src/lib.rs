@@ -37,7 +37,7 @@ pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token
 pub use interval_set::IntervalSet;
 pub use key_type::KeyType;
 pub use manifest::{Chunk, ChunkMap, ObjectManifest, decode_chunks};
-pub use membership::Membership;
+pub use membership::{Membership, distinct_osds};
 pub use monmap::{MonFeatures, MonInfo, MonMap};
 pub use name::{EntityName, EntityNum, EntityType};
 pub use options::{

@@ -44,16 +44,16 @@ impl Membership {
         }
     }
 
-    /// All OSDs that are to have what the PG has: the acting set, and those of the up set that do not act yet.
+    /// All OSDs that are to have what the PG has: the acting set, and those of the up set that do not act yet. Each
+    /// comes once, even if a CRUSH rule names it twice: it has one copy, and what it is told twice it refuses.
     pub fn all(&self) -> impl Iterator<Item = OsdId> + '_ {
-        let filled = self.up.iter().filter(|osd| !self.acting.contains(osd));
-        self.acting.iter().chain(filled).copied().filter(|osd| osd.is_some())
+        let filled = distinct_osds(&self.up).filter(|osd| !self.acting.contains(osd));
+        distinct_osds(&self.acting).chain(filled)
     }
 
     /// How many OSDs act: an OSD that is named twice holds one copy.
     pub fn acting_count(&self) -> usize {
-        let osds = self.acting.iter().enumerate();
-        osds.filter(|(at, osd)| osd.is_some() && !self.acting[..*at].contains(osd)).count()
+        distinct_osds(&self.acting).count()
     }
 
     /// True for one of [`Membership::all`].
@@ -102,4 +102,10 @@ impl Membership {
             forgotten_since: Epoch(0),
         }
     }
+}
+
+/// The OSDs that there are in a set, each where it is named first.
+pub fn distinct_osds(osds: &[OsdId]) -> impl Iterator<Item = OsdId> + '_ {
+    let firsts = osds.iter().enumerate().filter(|(at, osd)| osd.is_some() && !osds[..*at].contains(osd));
+    firsts.map(|(_, osd)| *osd)
 }

@@ -74,6 +74,22 @@ fn who_is_not_up_stays_while_too_few_are() {
     assert_eq!(wanted(&mut world, &[me], &[me, whole]), [me]);
 }
 
+/// A monitor takes no acting set that names an OSD twice, as some rules do.
+#[test]
+fn who_is_named_twice_acts_once() {
+    let (mut world, whole, new) = primary();
+    let me = world.pg.me;
+    world.pg.members.size = 3;
+    assert_eq!(wanted(&mut world, &[new, new, me], &[new, new, me]), [me, whole, new]);
+    world.pg.peer_info.remove(&whole);
+    assert_eq!(wanted(&mut world, &[new, new, me], &[new, new, me]), [me, new]);
+    assert_eq!(wanted(&mut world, &[new, new, me], &[me, new]), [me, new]);
+    // The same OSDs with the same primary are the up set.
+    assert_eq!(wanted(&mut world, &[me, new, new], &[me, new, new]), [me, new, new]);
+    world.recovery.fill_first = 3;
+    assert_eq!(wanted(&mut world, &[new, new, me], &[me, new]), [new, new, me]);
+}
+
 #[test]
 fn those_who_are_up_take_over_when_they_have_everything() {
     let (mut world, whole, new) = primary();

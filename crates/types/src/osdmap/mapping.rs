@@ -192,9 +192,10 @@ impl OsdMap {
     }
 }
 
-/// Removes OSDs that are named more than once: an OSD holds one copy. Only OSDs that an operator named can be repeated.
-/// Ceph refuses such a mapping in the command that sets it, but places by it if it is there by other ways; the primary
-/// is the same. In an erasure-coded pool an OSD may have several parts.
+/// Removes OSDs that upmaps or temporary mappings name more than once: an OSD holds one copy. Ceph refuses such a
+/// mapping in the command that sets it, but places by it if it is there by other ways; the primary is the same. What
+/// CRUSH repeats stays, as clients have it, too: a rule that takes twice may choose an OSD each time. In an
+/// erasure-coded pool an OSD may have several parts.
 fn drop_repeated(pool: &PgPool, osds: &mut Vec<OsdId>) {
     if !pool.can_shift_osds() {
         return;

@@ -228,6 +228,8 @@ fn an_osd_that_is_named_twice_is_one_member() {
     assert_eq!(acting(2), [OsdId(1), OsdId(0)]);
     let members = Membership { acting: osds([2, 1, 2]), ..Membership::of(&map, pg(1)) };
     assert_eq!(members.acting_count(), 2);
+    let members = Membership { up: osds([1, 0, 0]), ..members };
+    assert_eq!(members.all().collect::<Vec<_>>(), osds([2, 1, 0]));
 }
 
 #[test]
