@@ -8,6 +8,9 @@ use types::{CollId, Epoch, HObject, Mutation, OsdId, OsdMap, PoolId, SnapId, Tra
 /// Maps kept behind the newest one: PGs that were away walk through them.
 pub const EPOCHS_KEPT: u32 = 500;
 
+/// Maps dropped when one comes: where more were kept, as PGs needed them, they go in several steps.
+const DROPPED_MAX: u32 = 100;
+
 fn object(name: String) -> HObject {
     HObject { oid: Bytes::from(name), pool: PoolId(-1), snap: SnapId::HEAD, ..HObject::default() }
 }
@@ -72,9 +75,21 @@ impl MapStore {
         }
     }
 
-    /// Adds a map to `txn`: its full form, and the incremental that led to it where there was one.
-    /// Maps too old to keep leave in the same transaction.
-    pub fn push(&mut self, txn: &mut Transaction, epoch: Epoch, full: Bytes, incremental: Option<Bytes>) {
+    /// Adds a map to `txn`: its full form, and the incremental that led to it where there was one. Maps too old to keep
+    /// leave in the same transaction, but for those from `needed` on: a PG whose record is not durable as of the
+    /// present interval would walk through them after a crash ([`pg::Pg::maps_needed_since`]).
+    ///
+    /// Nothing here bounds how many these are. The store commits a record when it comes to it, at the latest behind the
+    /// steps of a split, or when its device has room again; so does the device bound the maps, which take their room
+    /// there, too. Without them, the PG could serve a state older than what clients were told.
+    pub fn push(
+        &mut self,
+        txn: &mut Transaction,
+        epoch: Epoch,
+        full: Bytes,
+        incremental: Option<Bytes>,
+        needed: Option<Epoch>,
+    ) {
         let entry = |value: Bytes| Mutation::OmapSet([(Bytes::from_static(b"map"), value)].into());
         if self.newest.0 + 1 != epoch.0 || incremental.is_none() {
             // A gap: what is older cannot be walked through.
@@ -87,7 +102,9 @@ impl MapStore {
         }
         self.newest = epoch;
         if epoch.0 > EPOCHS_KEPT {
-            self.drop_below(txn, Epoch(epoch.0 - EPOCHS_KEPT));
+            let floor = Epoch(epoch.0 - EPOCHS_KEPT);
+            let floor = needed.map_or(floor, |needed| needed.min(floor));
+            self.drop_below(txn, floor.min(Epoch(self.oldest.0 + DROPPED_MAX)));
         }
         let bounds = [(OLDEST, self.oldest), (NEWEST, self.newest), (BORN, self.born)];
         let bounds = bounds.map(|(k, v)| (Bytes::from_static(k), Bytes::copy_from_slice(&v.0.to_le_bytes())));
@@ -122,7 +139,7 @@ mod tests {
     fn push(store: &mut MemStore, maps: &mut MapStore, epoch: u32, with_incremental: bool) {
         let mut txn = MapStore::transaction(store);
         let inc = with_incremental.then(|| Bytes::from(format!("inc {epoch}")));
-        maps.push(&mut txn, Epoch(epoch), Bytes::from(format!("full {epoch}")), inc);
+        maps.push(&mut txn, Epoch(epoch), Bytes::from(format!("full {epoch}")), inc, None);
         store.submit(Token(0), txn);
     }
 

@@ -150,7 +150,8 @@ impl Osd {
     fn install(&mut self, map: OsdMap, full: Bytes, incremental: Option<Bytes>, ctx: &mut Ctx<'_>) {
         self.maps.note_birth(&self.map, &map, self.config.whoami, self.config.uuid);
         let mut txn = MapStore::transaction(ctx.store);
-        self.maps.push(&mut txn, map.epoch, full, incremental);
+        let needed = self.pgs.all().filter_map(pg::Pg::maps_needed_since).min();
+        self.maps.push(&mut txn, map.epoch, full, incremental, needed);
         ctx.store.submit(crate::pgs::MAP_TOKEN, txn);
         self.admission.held_back.follow(Some(&self.map), &map);
         self.end_sessions(&map, ctx);

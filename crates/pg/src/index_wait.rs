@@ -94,7 +94,7 @@ impl Pg {
         self.count_pushed();
         let mut loads = self.copies.on_new_interval();
         // What is to become durable before this copy speaks of itself still has to.
-        let ended = self.pending.values_mut().filter(|pending| !matches!(pending, Pending::Flushed));
+        let ended = self.pending.values_mut().filter(|pending| !matches!(pending, Pending::Flushed { .. }));
         for pending in ended {
             match std::mem::replace(pending, Pending::Nothing) {
                 Pending::PushRead(push) => loads.extend(push.loads),
@@ -103,7 +103,7 @@ impl Pg {
                 | Pending::ReplicaCommit { .. }
                 | Pending::ReplicaActivated { .. }
                 | Pending::Activated
-                | Pending::Flushed
+                | Pending::Flushed { .. }
                 | Pending::Pushed { .. }
                 | Pending::Gathered(_)
                 | Pending::IndexWait(_)

@@ -80,7 +80,7 @@ impl Pg {
         change.info(&self.info, &mut self.kept);
         change.intervals(&self.intervals);
         change.into_txn(&mut txn);
-        self.submit_interval(txn, ctx);
+        self.submit_interval(at, txn, ctx);
         self.start_interval(ctx);
     }
 

@@ -82,8 +82,8 @@ pub(crate) enum Pending {
     ReplicaActivated { primary: OsdId },
     /// Primary: the activation is recorded.
     Activated,
-    /// All that this copy was before an interval began is durable.
-    Flushed,
+    /// All that this copy was before an interval began is durable. `last`: the last map before that.
+    Flushed { last: Epoch },
     /// A pushed object is here.
     Pushed { from: OsdId, object: HObject },
     /// A part of a pushed object is here.
@@ -361,7 +361,7 @@ impl Pg {
             }
             Pending::ReplicaActivated { primary } => self.reply_activated(primary, ctx),
             Pending::Activated => self.on_activation_durable(ctx),
-            Pending::Flushed => self.on_flushed(ctx),
+            Pending::Flushed { .. } => self.on_flushed(ctx),
             Pending::Pushed { from, object } => self.on_push_durable(from, object, ctx),
             Pending::Gathered(part) => self.on_part_durable(*part, ctx),
             Pending::PushRead(mut push) => {

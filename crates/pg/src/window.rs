@@ -43,6 +43,11 @@ impl<T> Window<T> {
     }
 
     /// All values, oldest first.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
+    }
+
+    /// All values, oldest first.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().flatten()
     }

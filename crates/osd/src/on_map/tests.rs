@@ -300,7 +300,7 @@ fn a_message_ends_before_its_maps_are_too_large_and_has_one_at_least() {
         for (epoch, mib) in (1..).map(Epoch).zip([0, 4, 4, 4, 24]) {
             let mut txn = MapStore::transaction(&it.store);
             let incremental = (mib > 0).then(|| Bytes::from(vec![0; mib << 20]));
-            it.osd.maps.push(&mut txn, epoch, Bytes::from_static(b"full"), incremental);
+            it.osd.maps.push(&mut txn, epoch, Bytes::from_static(b"full"), incremental, None);
             it.store.submit(crate::pgs::MAP_TOKEN, txn);
         }
         it.osd.map.epoch = Epoch(5);

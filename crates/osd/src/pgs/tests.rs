@@ -2,7 +2,7 @@
 
 use auth::OsdCaps;
 use bytes::Bytes;
-use codec::Decode;
+use codec::{Decode, Encode, Features};
 use messages::{
     MOSDMap, MOSDPGCreate, MPgClean, MPgCopyData, MPgProxyOp, MPgPull, MPgQuery, ObjectLocator, OpCode, OsdOp,
 };
@@ -13,7 +13,7 @@ use types::{
 };
 
 use super::*;
-use crate::{Event as OsdEvent, Fault, Peer, Shard};
+use crate::{Event as OsdEvent, Fault, Peer, Shard, map_store::EPOCHS_KEPT, on_map::MapSource};
 
 #[test]
 fn who_asks_for_what_was_removed_is_told_that_it_is_not_here() {
@@ -422,7 +422,7 @@ fn a_crash_in_the_midst_of_a_split_costs_no_copy() {
     let (mut again, _, _) = without_its_pg();
     let mut txn = crate::MapStore::transaction(ctx.store);
     for map in [&old, &osd.map] {
-        again.maps.push(&mut txn, map.epoch, map.to_bytes_and_crc().0, None);
+        again.maps.push(&mut txn, map.epoch, map.to_bytes_and_crc().0, None, None);
     }
     ctx.store.submit(Token(0), txn);
     ctx.effects.clear();
@@ -437,4 +437,53 @@ fn a_crash_in_the_midst_of_a_split_costs_no_copy() {
     });
     let told: Vec<_> = sent.map(|message| pg::check_message(&message)).collect();
     assert!(!told.is_empty() && told.iter().all(Result::is_ok), "{told:?}");
+}
+
+/// The store has not come to the record of an interval: it is behind a split's steps, or lacks room.
+#[test]
+fn maps_stay_that_a_pg_would_walk_through_after_a_crash() {
+    let (mut osd, pgid, other) = without_its_pg();
+    let (mut store, first, me) = (MemStore::new(), osd.map.epoch, osd.config.whoami);
+    osd.config.fsid = osd.map.fsid;
+    let mut txn = crate::MapStore::transaction(&store);
+    osd.maps.push(&mut txn, first, osd.map.to_bytes_and_crc().0, None, None);
+    store.submit(Token(0), txn);
+    let act = |osd: &mut Osd, store: &mut MemStore, act: &mut dyn FnMut(&mut Osd, &mut Ctx<'_>)| {
+        act(osd, &mut Ctx { now: Instant(1), wall: UTime::default(), store, effects: &mut Vec::new() });
+    };
+    let commit = |osd: &mut Osd, store: &mut MemStore| {
+        for done in store.complete() {
+            act(osd, store, &mut |osd, ctx| osd.pg_completion(done.clone(), ctx));
+        }
+    };
+    // Each map follows the one before it, and names those who act instead of the PG's OSD.
+    let next = |osd: &mut Osd, store: &mut MemStore, acting: Option<OsdId>| {
+        let (mut map, fsid) = (osd.map.clone(), osd.map.fsid);
+        let mut inc = Incremental::new(fsid, map.epoch.next());
+        inc.new_pg_temp.extend(acting.map(|osd| (pgid, vec![osd])));
+        map.apply(&inc).unwrap();
+        inc.full_crc = map.to_bytes_and_crc().1;
+        let incrementals = [(inc.epoch, inc.to_bytes(Features::PACIFIC))].into();
+        let message = MOSDMap { fsid, incrementals, newest: inc.epoch, ..MOSDMap::default() };
+        act(osd, store, &mut |osd, ctx| osd.on_osd_map(MapSource::Monitor, message.clone(), ctx));
+        assert_eq!(osd.map.epoch, inc.epoch);
+    };
+    let creation = PgCreation { pgid, created: first, intervals: Vec::new() };
+    act(&mut osd, &mut store, &mut |osd, ctx| osd.make_pg(creation.clone(), first, ctx));
+    commit(&mut osd, &mut store);
+    next(&mut osd, &mut store, None);
+    // Others lead, one after the other, and the store comes to neither.
+    let last = osd.map.epoch;
+    for osds in [other, me] {
+        next(&mut osd, &mut store, Some(osds));
+    }
+    for _ in 0..EPOCHS_KEPT + last.0 {
+        next(&mut osd, &mut store, None);
+    }
+    assert_eq!(osd.maps.oldest, last);
+    // It has come to them.
+    commit(&mut osd, &mut store);
+    let newest = osd.map.epoch;
+    next(&mut osd, &mut store, None);
+    assert_eq!(osd.maps.oldest, Epoch(newest.next().0 - EPOCHS_KEPT));
 }

@@ -7,20 +7,31 @@
 //!
 //! Ceph has such a flush, too (`FlushedEvt`), but only what clients want waits for it (`waiting_for_flush`).
 
-use types::Transaction;
+use types::{Epoch, Transaction};
 
 use crate::{Ctx, Pg, pg::Pending};
 
 impl Pg {
-    /// An interval begins, and `txn` keeps that.
-    pub(super) fn submit_interval(&mut self, txn: Transaction, ctx: &mut Ctx<'_>) {
+    /// An interval begins after the map of epoch `last`, and `txn` keeps that.
+    pub(super) fn submit_interval(&mut self, last: Epoch, txn: Transaction, ctx: &mut Ctx<'_>) {
         self.flushes += 1;
-        self.submit(Pending::Flushed, txn, ctx);
+        self.submit(Pending::Flushed { last }, txn, ctx);
     }
 
     /// True if all is durable that was submitted before the present interval.
     pub(crate) fn is_flushed(&self) -> bool {
         self.flushes == 0
+    }
+
+    /// The first of the maps that this copy would have to walk through if the OSD ended now: the last one of the
+    /// interval that the durable record is of. None while that is the present interval, which went on in all maps
+    /// since.
+    pub fn maps_needed_since(&self) -> Option<Epoch> {
+        let mut unflushed = self.pending.values().filter(|_| !self.is_flushed());
+        unflushed.find_map(|pending| match pending {
+            Pending::Flushed { last } => Some(*last),
+            _ => None,
+        })
     }
 
     /// True if what other copies say can be answered.
