@@ -90,7 +90,7 @@ impl Pg {
     pub(crate) fn learn_intervals(&mut self, theirs: Vec<PgInterval>, clean: Epoch) -> bool {
         let clean = self.info.last_epoch_clean.max(clean);
         self.info.last_epoch_clean = clean;
-        let since = self.info.since;
+        let since = self.interval_seen_since();
         self.intervals.retain(|interval| interval.last >= clean);
         let span = |interval: &PgInterval| (interval.first, interval.last);
         let claim = |interval: &PgInterval| (span(interval), interval.speaks_since());

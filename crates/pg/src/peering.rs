@@ -542,8 +542,9 @@ impl Pg {
             return;
         }
         self.enter(Phase::WaitUpThru, ctx);
-        if ctx.map.up_thru(self.me) < self.info.since {
-            ctx.effects.push(Effect::WantUpThru(self.info.since));
+        let seen_since = self.interval_seen_since();
+        if ctx.map.up_thru(self.me) < seen_since {
+            ctx.effects.push(Effect::WantUpThru(seen_since));
         }
         self.check_up_thru(ctx);
     }

@@ -111,6 +111,8 @@ pub struct Pg {
     /// See [`PgInfo::store_born`].
     pub(crate) store_born: Epoch,
     pub(crate) info: PgInfo,
+    /// See [`Pg::interval_seen_since`].
+    pub(crate) seen_since: Epoch,
     /// The info that the store has; none before the first change.
     pub(crate) kept: Option<PgInfo>,
     pub(crate) intervals: Vec<PgInterval>,
@@ -158,6 +160,7 @@ impl Pg {
             me,
             store_born: Epoch(0),
             info: PgInfo::default(),
+            seen_since: Epoch(0),
             kept: None,
             intervals: Vec::new(),
             log: PgLog::default(),
@@ -206,6 +209,7 @@ impl Pg {
         self.info.epoch = ctx.map.epoch;
         self.info.since = start.since;
         self.info.primary_since = start.primary_since;
+        self.seen_since = start.seen_since;
         self.info.pg_num = ctx.map.pools.get(&self.pgid.pool).map_or(0, |pool| pool.pg_num);
         let mut txn = Transaction::new(self.coll);
         txn.ops.push(TxnOp::CreateCollection);
@@ -247,6 +251,8 @@ impl Pg {
             self.info.since = self.members.begin(at, ctx.map);
             self.info.primary_since = ctx.map.epoch;
         }
+        // Kept may be the earliest that the interval can have begun. Others tell and ask again when this OSD is up.
+        self.seen_since = ctx.map.epoch;
         self.lease_after_restart(ctx.now);
         self.start_interval(ctx);
     }
@@ -404,7 +410,14 @@ impl Pg {
 
     /// What was said before this interval began is about another one.
     pub(crate) fn is_of_interval(&self, message: &Message) -> bool {
-        messages::pg_peer_target(message).is_some_and(|(_, epoch)| epoch >= self.info.since)
+        messages::pg_peer_target(message).is_some_and(|(_, epoch)| epoch >= self.interval_seen_since())
+    }
+
+    /// An epoch in which the present interval was under way for sure: its first one, if that is known. Where the maps
+    /// of then are gone, `PgInfo::since` is the earliest that its beginning can be, and tells which writes can be of
+    /// it; what others have said since then may be of earlier intervals.
+    pub(crate) fn interval_seen_since(&self) -> Epoch {
+        self.info.since.max(self.seen_since)
     }
 
     pub(crate) fn on_peer_message(&mut self, from: OsdId, message: Message, ctx: &mut Ctx<'_>) {

@@ -147,7 +147,7 @@ impl World {
         let me = peers.remove(place);
         let epoch = map.epoch;
         map.osd_info[usize::try_from(me.0).unwrap()].up_thru = epoch;
-        let start = IntervalStart { since: epoch, primary_since: epoch };
+        let start = IntervalStart { since: epoch, primary_since: epoch, seen_since: epoch };
         let mut world = World {
             pg: Pg::absent(1, pgid, me),
             map,

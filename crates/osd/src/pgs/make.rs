@@ -14,7 +14,7 @@ impl Osd {
         let older = (oldest.0..self.map.epoch.0).rev().map(Epoch);
         let history =
             older.map_while(|epoch| Osd::decode_full(self.maps.full(&*ctx.store, epoch).ok().flatten()?));
-        IntervalStart::find(&self.map, history, pgid, self.config.whoami)
+        IntervalStart::find(&self.map, history, pgid, self.config.whoami, created)
     }
 
     /// Makes a PG that is not here, given what was known of its past in the epoch `told_at`. If another interval has
@@ -29,13 +29,18 @@ impl Osd {
             tracing::error!(pg = %pgid, shard = shard.index, "a PG of another shard is not made here");
             return;
         }
-        let start = self.interval_start(pgid, created, ctx);
-        if told_at < start.since {
-            tracing::debug!(pg = %pgid, told_at = told_at.0, since = start.since.0, "told of an earlier interval");
+        let mut start = self.interval_start(pgid, created, ctx);
+        if told_at < start.seen_since {
+            tracing::debug!(
+                pg = %pgid, told_at = told_at.0, since = start.seen_since.0, "told of an earlier interval"
+            );
             return;
         }
         // Later ones are closed as the PG walks through their maps.
-        intervals.retain(|interval| interval.last < start.since);
+        intervals.retain(|interval| interval.last < start.seen_since);
+        // The present one follows them.
+        let ended = intervals.iter().map(|interval| interval.last.next()).max();
+        start.since = start.since.max(ended.unwrap_or_default());
         let id = self.pgs.new_id(pgid);
         let mut pg = Pg::absent(id, pgid, self.config.whoami);
         pg.set_store_born(self.maps.born);

@@ -18,7 +18,7 @@ impl Pg {
         if self.phase != Phase::WaitUpThru
             || !self.is_flushed()
             || self.is_waiting(IndexWait::Activate)
-            || ctx.map.up_thru(self.me) < self.info.since
+            || ctx.map.up_thru(self.me) < self.interval_seen_since()
             || !self.has_min_size()
         {
             return;

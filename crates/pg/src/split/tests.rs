@@ -57,7 +57,7 @@ pub(crate) fn filled() -> (World, Pg) {
     let me = map.pg_to_up_acting(pgid).acting_primary;
     let epoch = map.epoch;
     let mut world = World { map, store: MemStore::new(), me, pool };
-    let start = IntervalStart { since: epoch, primary_since: epoch };
+    let start = IntervalStart { since: epoch, primary_since: epoch, seen_since: epoch };
     let mut pg = Pg::absent(1, pgid, me);
     world.with(|ctx| pg.begin(epoch, start, Vec::new(), ctx));
     let mut txn = Transaction::new(pg.coll);
