@@ -139,6 +139,9 @@ pub(crate) struct ExportArgs {
 pub(crate) struct ImportArgs {
     #[command(flatten)]
     target: TargetArgs,
+    /// Take it though the OSD lacks maps: what others may have written to the PG meanwhile is lost without a sign
+    #[arg(long)]
+    despite_gap: bool,
     /// The file.
     file: PathBuf,
 }
@@ -212,7 +215,9 @@ impl StoreCommand {
             StoreCommand::Export(args) => {
                 daemon::store_export(&args.target.into(), &args.pg, &args.file, args.despite_damage)
             }
-            StoreCommand::Import(args) => daemon::store_import(&args.target.into(), &args.file),
+            StoreCommand::Import(args) => {
+                daemon::store_import(&args.target.into(), &args.file, args.despite_gap)
+            }
             StoreCommand::Objects(args) => daemon::store_objects(&ObjectsOptions {
                 file: args.file,
                 objects: args.objects,

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader, crc32c};
 use thiserror::Error;
-use types::{EVersion, Epoch, HObject, Mutation, OsdId, PgId, Transaction, Uuid};
+use types::{EVersion, Epoch, HObject, Membership, Mutation, OsdId, OsdMap, PgId, Transaction, Uuid};
 
 use crate::{Pg, meta};
 
@@ -23,7 +23,7 @@ const END: u32 = 3;
 
 /// Whose copy it is, and of when.
 #[derive(Codec, Clone, Debug, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct CopyHead {
     /// The cluster.
     pub fsid: Uuid,
@@ -35,6 +35,17 @@ pub struct CopyHead {
     pub epoch: Epoch,
     /// PGs of the pool as the copy knew them; 0 if it did not.
     pub pg_num: u32,
+    /// See [`CopyHead::known_until`]. 0 in files that do not say.
+    #[codec(since = 2)]
+    pub until: Epoch,
+}
+
+impl CopyHead {
+    /// The last OSD map by which the copy was in its last interval. An OSD that takes it has to walk it through all
+    /// maps since. In those that it skipped, others may have led the PG and taken writes.
+    pub fn known_until(&self) -> Epoch {
+        self.epoch.max(self.until)
+    }
 }
 
 /// A part of the file.
@@ -170,9 +181,25 @@ pub fn lacking(object: &HObject, version: EVersion) -> Mutation {
 }
 
 impl Pg {
-    /// Of when the copy is, for a file of it that an OSD of this cluster makes.
-    pub fn copy_head(&self, fsid: Uuid) -> CopyHead {
-        CopyHead { fsid, osd: self.me, pgid: self.pgid, epoch: self.epoch(), pg_num: self.info.pg_num }
+    /// Of when the copy is, for a file of it that an OSD of this cluster makes. `maps`: those that the OSD keeps, from
+    /// the last one that the copy saw on, or from the oldest one. A copy keeps the map that its last interval began
+    /// with, and is in that interval until they tell of another one.
+    pub fn copy_head(&self, fsid: Uuid, maps: impl IntoIterator<Item = OsdMap>) -> CopyHead {
+        let (pgid, epoch) = (self.pgid, self.epoch());
+        let mut last: Option<(Epoch, Membership)> = None;
+        for map in maps {
+            let members = match last.take() {
+                None => Membership::of(&map, pgid),
+                Some((at, members)) if members.next(at, &map, pgid).is_none() => members,
+                Some((at, members)) => {
+                    last = Some((at, members));
+                    break;
+                }
+            };
+            last = Some((map.epoch, members));
+        }
+        let until = last.map_or(epoch, |(at, _)| at);
+        CopyHead { fsid, osd: self.me, pgid, epoch, pg_num: self.info.pg_num, until }
     }
 }
 
@@ -188,7 +215,8 @@ mod tests {
 
     fn parts() -> Vec<Part> {
         let pgid = PgId::new(PoolId(3), 7);
-        let head = CopyHead { fsid: Uuid([5; 16]), osd: OsdId(4), pgid, epoch: Epoch(12), pg_num: 8 };
+        let (fsid, osd, epoch, until) = (Uuid([5; 16]), OsdId(4), Epoch(12), Epoch(17));
+        let head = CopyHead { fsid, osd, pgid, epoch, pg_num: 8, until };
         let mut txn = Transaction::new(CollId::pg(pgid));
         txn.ops.push(TxnOp::CreateCollection);
         let object = HObject { oid: Bytes::from_static(b"o"), ..HObject::default() };
@@ -210,6 +238,43 @@ mod tests {
         for part in parts() {
             assert_eq!(read(&part.to_bytes()), Ok(part));
         }
+    }
+
+    #[test]
+    fn a_copy_says_until_when_its_interval_went_on() {
+        let world = crate::test_world::World::active();
+        let (pg, first) = (&world.pg, &world.map);
+        let until = |maps: &[OsdMap]| pg.copy_head(Uuid::NIL, maps.iter().cloned()).known_until();
+        let next = |map: &OsdMap| OsdMap { epoch: map.epoch.next(), ..map.clone() };
+        let second = next(first);
+        let mut third = next(&second);
+        third.osd_state[world.peers[0].0 as usize] = types::OsdState::EXISTS;
+        let maps = [first.clone(), second, third.clone(), next(&third)];
+        assert_eq!(
+            [until(&[]), until(&maps[..2]), until(&maps)],
+            [first.epoch, maps[1].epoch, maps[1].epoch]
+        );
+        // Maps of then are gone.
+        assert_eq!(until(&maps[2..]), maps[3].epoch);
+    }
+
+    #[test]
+    fn a_file_that_does_not_say_how_long_the_interval_went_on_is_read() {
+        let head = CopyHead {
+            fsid: Uuid([5; 16]),
+            osd: OsdId(4),
+            pgid: PgId::new(PoolId(3), 7),
+            epoch: Epoch(12),
+            pg_num: 8,
+            until: Epoch(0),
+        };
+        let mut bytes = head.to_bytes(Features::default()).to_vec();
+        // Version 1, without the last field.
+        bytes.truncate(bytes.len() - 4);
+        bytes[0] = 1;
+        bytes[2] -= 4;
+        let read = CopyHead::from_bytes(bytes.into()).unwrap();
+        assert_eq!((read.known_until(), read), (Epoch(12), head));
     }
 
     #[test]

@@ -9,12 +9,14 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
+use codec::Decode;
+use osd::MapStore;
 use pg::{
     LoadError, Pg,
     export::{CopyHead, MAGIC, Part, lacking, record_object},
 };
 use store::{ObjectStore, OmapMost, ReadError};
-use types::{CollId, EVersion, HObject, Mutation, OsdId, PgId, Transaction, TxnOp};
+use types::{CollId, EVersion, Epoch, HObject, Mutation, OsdId, OsdMap, PgId, Transaction, TxnOp};
 
 use super::{StoreTarget, inspection::Inspection};
 use crate::{durable, private};
@@ -58,9 +60,10 @@ pub fn store_export(target: &StoreTarget, pg: &str, path: &Path, despite_damage:
             format!("the record of PG {pgid} is not there: it was being removed, or is what was damaged")
         }
     })?;
+    let head = head(&mut inspection, &pg)?;
     let file = private::new_file(path).with_context(|| path.display().to_string())?;
     let mut file = Export { file: BufWriter::new(file), parts: 0 };
-    let outcome = write(&mut inspection, &pg.copy_head(identity.fsid), &mut file);
+    let outcome = write(&mut inspection, &head, &mut file);
     let lost = outcome.inspect_err(|_| drop(fs::remove_file(path)))?;
     durable::sync_names(durable::folder_of(path))?;
     let bytes = fs::metadata(path)?.len();
@@ -72,6 +75,18 @@ pub fn store_export(target: &StoreTarget, pg: &str, path: &Path, despite_damage:
         println!("missing in it: {error:#}");
     }
     Ok(())
+}
+
+/// Whose copy it is, and of when: as far as maps can be read that tell.
+fn head(inspection: &mut Inspection, pg: &Pg) -> Result<CopyHead> {
+    let fsid = inspection.inspected.superblock().identity.fsid;
+    let maps = inspection.ask(|store| MapStore::load(store))?;
+    let epochs = (pg.epoch().max(maps.oldest).0..=maps.newest.0).map(Epoch);
+    let kept = epochs.map_while(|epoch| {
+        let bytes = inspection.ask(|store| maps.full(store, epoch)).ok().flatten()?;
+        OsdMap::from_bytes(bytes).ok()
+    });
+    Ok(pg.copy_head(fsid, kept))
 }
 
 /// Opens the store that has the copy, of those of an OSD with several reactors.
