@@ -453,7 +453,7 @@ fn maps_stay_that_a_pg_would_walk_through_after_a_crash() {
     };
     let commit = |osd: &mut Osd, store: &mut MemStore| {
         for done in store.complete() {
-            act(osd, store, &mut |osd, ctx| osd.pg_completion(done.clone(), ctx));
+            act(osd, store, &mut |osd, ctx| osd.pg_completion(done, ctx));
         }
     };
     // Each map follows the one before it, and names those who act instead of the PG's OSD.
