@@ -73,12 +73,11 @@ impl Pg {
         }
     }
 
-    /// Runs what came before the PG served.
+    /// Runs what came before the PG served. Each may have others behind it dropped ([`Pg::drop_for_room`]).
     pub(crate) fn run_waiting_ops(&mut self, ctx: &mut Ctx<'_>) {
-        if !self.is_serving() {
-            return;
-        }
-        for waiting in std::mem::take(&mut self.ops.early) {
+        while self.is_serving()
+            && let Some(waiting) = self.ops.early.pop_front()
+        {
             self.enqueue(waiting, ctx);
         }
     }

@@ -82,7 +82,7 @@ impl Pg {
     }
 
     /// Drops a change whose client sends it again when its session has ended: what it wants to change of the object
-    /// behind that goes, too.
+    /// behind that goes, too, wherever it waits. Carried out now, it would be overwritten by the earlier one.
     pub(super) fn drop_for_room(
         &mut self,
         head: &HObject,
@@ -94,7 +94,8 @@ impl Pg {
         let is_behind = |later: &WaitingOp| {
             later.client.session == session && later.passed_on.is_none() && waits_for_room(&later.op)
         };
-        for dropped in self.ops.take_queued(head, is_behind).into_iter().chain([waiting]) {
+        let early = self.ops.take_early(|later| later.op.head() == *head && is_behind(later));
+        for dropped in self.ops.take_queued(head, is_behind).into_iter().chain(early).chain([waiting]) {
             self.release(&dropped, ctx);
         }
         ctx.effects.push(Effect::Dropped { session, bytes });

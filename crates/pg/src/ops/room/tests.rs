@@ -136,3 +136,23 @@ fn what_a_request_did_not_bring_is_weighed_and_told() {
         assert_eq!(effects.count(), dropped, "{tid}");
     }
 }
+
+/// What is dropped makes room for what comes behind it, which the earlier change would overwrite when it is sent again.
+#[test]
+fn what_waited_for_the_pg_behind_a_change_that_is_dropped_is_dropped_too() {
+    let mut world = World::active();
+    let peer = world.peers[0];
+    set_room(&mut world, peer, SOME);
+    for (tid, at, step) in [
+        (1, 1, repeated(4 * MIB)),
+        (2, 1, change(OpCode::WRITE, 0, 3)),
+        (3, 1, change(OpCode::READ, 0, 0)),
+        (4, 2, change(OpCode::WRITE, 0, 3)),
+    ] {
+        let mut waiting = world.waiting(at, tid);
+        waiting.op.ops = vec![step];
+        world.pg.ops.early.push_back(waiting);
+    }
+    world.act(|pg, ctx| pg.run_waiting_ops(ctx));
+    assert_eq!(ended(&mut world), [None, Some(0), Some(0)]);
+}
