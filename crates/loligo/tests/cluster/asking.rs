@@ -29,6 +29,9 @@ def ask(words, format):
     target = ceph_argparse.find_cmd_target(words)
     if words[0] == "tell":
         words = words[2:]
+    if target[0] != "mon":
+        # By a map of long ago, librados might ask an OSD that is dead, and go on trying.
+        cluster.wait_for_latest_osdmap()
     if target not in known:
         code, out, err = ceph_argparse.json_command(cluster, target=target, prefix="get_command_descriptions")
         if code != 0:
