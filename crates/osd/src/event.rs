@@ -32,6 +32,19 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// A client that may do anything.
+    #[cfg(test)]
+    pub(crate) fn client() -> Peer {
+        Peer {
+            name: EntityName::new(EntityType::CLIENT, "x"),
+            entity_type: EntityType::CLIENT,
+            global_id: GlobalId(7),
+            addr: EntityAddr::default(),
+            caps: OsdCaps::allow_all(),
+            features: 0,
+        }
+    }
+
     /// The peer at the OSD's admin socket, which counts as the OSD itself.
     pub fn at_admin_socket() -> Peer {
         Peer {

@@ -57,7 +57,7 @@ pub struct Cluster {
     osds: usize,
     port: u16,
     extra: Vec<String>,
-    /// What [`Cluster::json`] asks, as long as the monitor lives.
+    /// What sends commands for [`Cluster::sh`] and [`Cluster::json`], as long as the monitor lives.
     asking: Mutex<Option<Asking>>,
 }
 

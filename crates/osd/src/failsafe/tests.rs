@@ -1,10 +1,8 @@
-use auth::OsdCaps;
 use bytes::Bytes;
 use messages::{MCommand, MPgPush, Message, OpCode, OsdOp, osd_flag};
 use store::MemStore;
 use types::{
-    CollId, EVersion, EntityAddr, EntityName, EntityType, GlobalId, HObject, Instant, Mutation, OsdStat,
-    PgPool, PoolId, PoolType, Transaction, UTime,
+    CollId, EVersion, HObject, Instant, Mutation, OsdStat, PgPool, PoolId, PoolType, Transaction, UTime,
 };
 
 use super::*;
@@ -38,15 +36,7 @@ impl Running {
     }
 
     fn open(&mut self, conn: ConnId) {
-        let peer = Peer {
-            name: EntityName::new(EntityType::CLIENT, "x"),
-            entity_type: EntityType::CLIENT,
-            global_id: GlobalId(7),
-            addr: EntityAddr::default(),
-            caps: OsdCaps::allow_all(),
-            features: 0,
-        };
-        self.handle(Event::ConnOpened(conn, Box::new(peer)));
+        self.handle(Event::ConnOpened(conn, Box::new(Peer::client())));
     }
 
     /// Says how full stores may be.

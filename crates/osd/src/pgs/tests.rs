@@ -1,6 +1,5 @@
 //! What is said where a PG is not.
 
-use auth::OsdCaps;
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use messages::{
@@ -8,8 +7,8 @@ use messages::{
 };
 use store::{MemStore, ObjectStore};
 use types::{
-    EntityAddr, EntityAddrVec, EntityName, EntityNum, EntityType, GlobalId, HObject, Incremental, Mutation,
-    PgInterval, PgPool, PoolId, SnapId, TxnOp, UTime, Uuid,
+    EntityAddr, EntityAddrVec, EntityNum, HObject, Incremental, Mutation, PgInterval, PgPool, PoolId, SnapId,
+    TxnOp, UTime, Uuid,
 };
 
 use super::*;
@@ -361,15 +360,7 @@ fn ops_for_a_pg_that_is_not_here_keep_no_client_waiting_but_who_sends_too_many()
         OsdEvent::Received(conn, tid, Message::MOSDOp(Box::new(op)))
     };
     let open = |osd: &mut Osd, tell: &mut dyn FnMut(&mut Osd, Instant, OsdEvent) -> Vec<Effect>| {
-        let peer = Peer {
-            name: EntityName::new(EntityType::CLIENT, "x"),
-            entity_type: EntityType::CLIENT,
-            global_id: GlobalId(7),
-            addr: EntityAddr::default(),
-            caps: OsdCaps::allow_all(),
-            features: 0,
-        };
-        tell(osd, Instant(1), OsdEvent::ConnOpened(conn, Box::new(peer)));
+        tell(osd, Instant(1), OsdEvent::ConnOpened(conn, Box::new(Peer::client())));
         (0..1_023).for_each(|tid| {
             let event = op(osd, tid);
             assert_eq!(holds(&tell(osd, Instant(1), event)), [], "{tid}");

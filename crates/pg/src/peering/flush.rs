@@ -27,8 +27,10 @@ impl Pg {
     /// interval that the durable record is of. None while that is the present interval, which went on in all maps
     /// since.
     pub fn maps_needed_since(&self) -> Option<Epoch> {
-        let mut unflushed = self.pending.values().filter(|_| !self.is_flushed());
-        unflushed.find_map(|pending| match pending {
+        if self.is_flushed() {
+            return None;
+        }
+        self.pending.values().find_map(|pending| match pending {
             Pending::Flushed { last } => Some(*last),
             _ => None,
         })
