@@ -74,9 +74,9 @@ pub use perf_counters::{
 };
 pub use pg_map::{CephOsdStat, CephPgStat, PgMap, StorePerfStat};
 pub use pg_peer::{
-    MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCommitted, MPgCopyData, MPgCopyGet, MPgInfo,
-    MPgLog, MPgNotify, MPgPull, MPgPush, MPgPushRefused, MPgPushReply, MPgQuery, ObjectCursor, PriorLease,
-    pg_peer_target,
+    CloneBase, MOSDRepOp, MOSDRepOpReply, MPgActivated, MPgClean, MPgCommitted, MPgCopyData, MPgCopyGet,
+    MPgInfo, MPgLog, MPgNotify, MPgPull, MPgPush, MPgPushRefused, MPgPushReply, MPgQuery, ObjectCursor,
+    PriorLease, pg_peer_target,
 };
 pub use pg_proxy::{MPgProxyOp, MPgProxyReply};
 pub use pg_scrub::{

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use codec::{Codec, Decode, DecodeError, Encode, Features, Reader};
 use types::{
     ChunkMap, EVersion, Epoch, HObject, IntervalSet, LogEntry, Missing, ObjectVersions, OsdId, PgId, PgInfo,
-    PgInterval, PgTotals, ScrubHistory, Transaction, UTime, decode_chunks,
+    PgInterval, PgTotals, ScrubHistory, SnapId, Transaction, UTime, decode_chunks,
 };
 
 use crate::{
@@ -187,7 +187,7 @@ front_only!(MPgLog);
 
 /// A replica is active.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct MPgActivated {
     /// The PG.
     pub pgid: PgId,
@@ -195,13 +195,29 @@ pub struct MPgActivated {
     pub epoch: Epoch,
     /// What it lacks.
     pub missing: Missing,
+    /// It takes pushes that begin with a neighbour ([`CloneBase`]): an OSD that does not know of them says nothing.
+    #[codec(since = 2)]
+    pub takes_clones: bool,
 }
 front_only!(MPgActivated);
+
+/// The neighbour that a pushed object begins as a clone of: the head of the same object, or another clone of it. What
+/// the two share is not sent.
+#[derive(Codec, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[codec(version = 1, compat = 1)]
+pub struct CloneBase {
+    /// Which.
+    pub snap: SnapId,
+    /// The version in which the receiver has to have it.
+    pub version: EVersion,
+    /// The version of the head at the sender, which says what is shared: that must not change from part to part.
+    pub head: EVersion,
+}
 
 /// How far an object has been sent: its data comes first, then its xattrs and the header of its omap, then that (the
 /// part of `ObjectRecoveryProgress`).
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 1, compat = 1)]
+#[codec(version = 2, compat = 1)]
 pub struct ObjectCursor {
     /// Data before this byte.
     pub data: u64,
@@ -213,18 +229,22 @@ pub struct ObjectCursor {
     pub has_xattrs: bool,
     /// Entries of the omap up to this key.
     pub omap: Option<Bytes>,
+    /// What the object began with, from its first part on; none where it began with nothing.
+    #[codec(since = 2)]
+    pub base: Option<CloneBase>,
 }
 
 impl ObjectCursor {
     /// True where nothing has been sent.
     pub fn is_begin(&self) -> bool {
-        *self == ObjectCursor::default()
+        let ObjectCursor { data, has_data, xattr, has_xattrs, omap, base: _ } = self;
+        *data == 0 && !has_data && xattr.is_none() && !has_xattrs && omap.is_none()
     }
 }
 
 /// The primary asks for an object that it lacks; or the receiver of an object asks for its next part.
 #[derive(Codec, Clone, Debug, Default, PartialEq, Eq)]
-#[codec(version = 2, compat = 1)]
+#[codec(version = 3, compat = 1)]
 pub struct MPgPull {
     /// The PG.
     pub pgid: PgId,
@@ -237,6 +257,10 @@ pub struct MPgPull {
     /// What has come of it.
     #[codec(since = 2)]
     pub begin: ObjectCursor,
+    /// What the asking OSD lacks of the object's head and clones: the object may begin with one that it has. None to
+    /// have all of the object sent.
+    #[codec(since = 3)]
+    pub lacks: Option<Vec<SnapId>>,
 }
 front_only!(MPgPull);
 
@@ -253,7 +277,7 @@ pub struct MPgPush {
     pub version: EVersion,
     /// What makes it, or this part of it.
     pub txn: Transaction,
-    /// What was sent before this.
+    /// What was sent before this. Of the first part it says only what that begins with.
     pub begin: ObjectCursor,
     /// What has been sent with this, if there is more.
     pub next: Option<ObjectCursor>,
@@ -278,6 +302,8 @@ impl MPgPush {
 
 /// The first version that knows of parts.
 const PARTS_VERSION: u16 = 2;
+/// The first version that knows of objects that begin with a neighbour.
+const BASE_VERSION: u16 = 3;
 
 #[derive(Codec)]
 struct PushFront {
@@ -301,8 +327,10 @@ impl Body for MPgPush {
         self.begin.encode(&mut out, Features::PACIFIC);
         self.next.encode(&mut out, Features::PACIFIC);
         raw.front = out.into();
-        if self.is_part() {
-            // An OSD that does not know of parts must not take one for the whole object.
+        // An OSD that does not know of parts must not take one for the whole object.
+        if self.begin.base.is_some() {
+            raw.compat = BASE_VERSION;
+        } else if self.is_part() {
             raw.compat = PARTS_VERSION;
         }
     }

@@ -209,7 +209,7 @@ messages! {
     /// Primary to copy: I lack this object. Receiver of an object to its sender: send the next part.
     MPgPull = 0x8016, v 1/1, prio 63;
     /// An object, or a part of it.
-    MPgPush = 0x8017, v 2/1, prio 63;
+    MPgPush = 0x8017, v 3/1, prio 63;
     /// It is durable.
     MPgPushReply = 0x8018, v 1/1, prio 63;
     /// Primary to copies: the past is settled.

@@ -98,6 +98,7 @@ impl Pg {
         for pending in ended {
             match std::mem::replace(pending, Pending::Nothing) {
                 Pending::PushRead(push) => loads.extend(push.loads),
+                Pending::BaseRead(arrived) => loads.extend(arrived.loads),
                 Pending::CopyRead { asked, .. } => loads.extend(asked.loads),
                 Pending::LocalCommit(..)
                 | Pending::ReplicaCommit { .. }

@@ -16,6 +16,7 @@ use crate::{
     Ctx, Effect, LEASE_AT_MOST, Pg,
     exec::{INFO_XATTR, OBJECT_BYTES_MAX, ObjectInfo},
     pg::Phase,
+    recovery::begins_as_said,
 };
 
 /// No PG makes so many changes. What is computed from the number of one that was made does not overflow.
@@ -142,14 +143,12 @@ fn are_made(missing: &Missing, last: EVersion) -> bool {
     missing.values().all(|need| *need <= last)
 }
 
-/// What is pushed makes one object, out of nothing, in the version that is named with it.
+/// What is pushed makes one object, out of nothing or of the neighbour that is named with it, in the version that is.
 fn check_push(push: &MPgPush) -> Result<(), Nonsense> {
     check_txn(&push.txn, CollId::pg(push.pgid))?;
-    let is_of_object = |op: &TxnOp| match op {
-        TxnOp::Object(_, Mutation::CloneFrom { .. }) => false,
-        op => op.object() == Some(&push.object),
-    };
-    holds(push.txn.ops.iter().all(is_of_object), Nonsense::OtherPlace)?;
+    let is_of_object = |op: &TxnOp| op.object() == Some(&push.object);
+    let is_all_of_object = push.txn.ops.iter().all(is_of_object);
+    holds(is_all_of_object && begins_as_said(push), Nonsense::OtherPlace)?;
     let info = |op: &TxnOp| match op {
         TxnOp::Object(_, Mutation::SetXattrs(xattrs)) => {
             ObjectInfo::from_bytes(xattrs.get(INFO_XATTR)?.clone()).ok()
@@ -175,7 +174,10 @@ fn are_all(message: &Message, is_here: &dyn Fn(&HObject) -> bool) -> bool {
         }
         Message::MPgActivated(m) => m.missing.keys().all(is_here),
         Message::MPgPull(m) => is_here(&m.object),
-        Message::MPgPush(m) => is_here(&m.object),
+        Message::MPgPush(m) => {
+            let neighbour = m.begin.base.map(|base| m.object.with_snap(base.snap));
+            is_here(&m.object) && neighbour.as_ref().is_none_or(is_here)
+        }
         Message::MPgPushReply(m) => is_here(&m.object),
         Message::MPgPushRefused(m) => is_here(&m.object),
         Message::MPgBadCopy(m) => is_here(&m.object),

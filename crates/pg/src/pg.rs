@@ -27,7 +27,7 @@ use crate::{
     pg_stats::PgStats,
     proxy::Proxies,
     recount::Recount,
-    recovery::{Gathered, Part, Push, Recovery},
+    recovery::{Arrived, Gathered, Part, Push, Recovery},
     replica_read::Committed,
     scrub::Scrubs,
     state_history::StateHistory,
@@ -90,6 +90,8 @@ pub(crate) enum Pending {
     Gathered(Box<Part>),
     /// An object to push is being read.
     PushRead(Box<Push>),
+    /// What is known of the neighbour that a push begins with is being read.
+    BaseRead(Box<Arrived>),
     /// An object that another PG copies is being read, the same way: it, or a clone.
     CopyRead { asked: Box<CopyQuestion>, wanted: HObject },
     /// Work waits for part of the index.
@@ -374,6 +376,7 @@ impl Pg {
                 push.loads.push(token);
                 self.on_push_read(*push, completion, ctx);
             }
+            Pending::BaseRead(arrived) => self.on_base_read(*arrived, completion, ctx),
             Pending::CopyRead { mut asked, wanted } => {
                 asked.loads.push(token);
                 let is_loaded = matches!(completion, Completion::Loaded(_, Ok(())));

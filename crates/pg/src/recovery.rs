@@ -1,6 +1,7 @@
 //! Recovery: whole objects are sent to copies that lack them, a few at a time, those first that ops wait for. Large
 //! ones are sent in parts. All PGs together share the limits on what is under way: see `throttle.rs`.
 
+mod base;
 mod cursor;
 mod gather;
 mod part;
@@ -18,11 +19,13 @@ use types::{
     EVersion, HObject, Missing, Mutation, OsdId, OsdMap, PgInfo, PgState, SnapId, Token, Transaction, TxnOp,
 };
 
+use base::{Base, Lacks};
 use cursor::Cursor;
 use part::{Content, Measure, WHOLE, part_of};
 use throttle::{RecoveryBytes, RecoverySlot};
 use urgent::Urgent;
 
+pub(crate) use base::{Arrived, begins_as_said};
 pub(crate) use gather::{Gathered, Part};
 pub use policy::RecoveryPolicy;
 pub use throttle::RecoveryThrottle;
@@ -65,6 +68,8 @@ pub(crate) struct Recovery {
     put_off: PgState,
     /// OSDs that had no room for an object, with what it takes.
     short: BTreeMap<OsdId, u64>,
+    /// Members that take objects that begin with a neighbour.
+    takes_clones: BTreeSet<OsdId>,
 }
 
 /// An object on its way to another OSD, or a part of it.
@@ -76,6 +81,10 @@ pub(crate) struct Push {
     need: EVersion,
     begin: ObjectCursor,
     measure: Measure,
+    /// What it may not begin with.
+    lacks: Lacks,
+    /// What is being loaded tells what it begins with.
+    reads_base: bool,
     /// What was loaded for it.
     pub(crate) loads: Vec<Token>,
     /// Its length, found when it had to wait; and whether its turn to be sent has come.
@@ -86,8 +95,9 @@ pub(crate) struct Push {
 impl Push {
     /// All of an object, or as much of it as goes at once, in whatever version there is.
     fn new(to: OsdId, object: HObject, measure: Measure) -> Push {
-        let (need, begin) = (EVersion::ZERO, ObjectCursor::default());
-        Push { to, object, need, begin, measure, loads: Vec::new(), bytes: 0, has_turn: false }
+        let (need, begin, lacks) = (EVersion::ZERO, ObjectCursor::default(), Lacks::Unknown);
+        let (loads, reads_base) = (Vec::new(), false);
+        Push { to, object, need, begin, measure, lacks, reads_base, loads, bytes: 0, has_turn: false }
     }
 }
 
@@ -109,6 +119,15 @@ impl Recovery {
     /// No op waits for the object any more: no copy lacks it.
     pub(crate) fn forget_urgent(&mut self, head: &HObject) {
         self.urgent.remove(head);
+    }
+
+    /// The member takes objects that begin with a neighbour, or not.
+    pub(crate) fn note_takes_clones(&mut self, osd: OsdId, takes_clones: bool) {
+        if takes_clones {
+            self.takes_clones.insert(osd);
+        } else {
+            self.takes_clones.remove(&osd);
+        }
     }
 
     fn is_pulled_from(&self, object: &HObject, osd: OsdId) -> bool {
@@ -157,10 +176,11 @@ impl Recovery {
         URGENT_ACTIVE_MAX.saturating_sub(urgent)
     }
 
-    /// There may be something new to do for the object: to pull it, or to push it.
+    /// There may be something new to do for the object: to pull it, or to push it. Clones may have waited for a head.
     pub(crate) fn look_again(&mut self, object: &HObject) {
-        self.pulls_from.go_back_to(object);
-        self.pushes_from.values_mut().for_each(|cursor| cursor.go_back_to(object));
+        let first = if object.is_head() { object.with_snap(SnapId(0)) } else { object.clone() };
+        self.pulls_from.go_back_to(&first);
+        self.pushes_from.values_mut().for_each(|cursor| cursor.go_back_to(&first));
     }
 
     /// The same for all objects.
@@ -268,7 +288,12 @@ impl Pg {
             let lacks = self.peer_missing.get(osd).is_some_and(|m| m.contains_key(object));
             **osd != self.me && map.is_up(**osd) && reaches && !lacks
         };
-        self.peer_info.iter().find(has_it).map(|(osd, _)| *osd)
+        let head = object.head();
+        let lacks_head =
+            |osd: &OsdId| self.peer_missing.get(osd).is_some_and(|missing| missing.contains_key(&head));
+        let sources = self.peer_info.iter().filter(has_it).map(|(osd, _)| *osd);
+        // The head tells what the object shares with others, which need not be sent.
+        sources.min_by_key(lacks_head)
     }
 
     /// Counts this copy of an object as missing, as it is bad.
@@ -345,19 +370,32 @@ impl Pg {
 
     /// Another OSD asks for an object, or for its next part.
     pub(crate) fn on_pull(&mut self, from: OsdId, message: MPgPull, ctx: &mut Ctx<'_>) {
-        let MPgPull { object, version: need, begin, .. } = message;
+        let MPgPull { object, version: need, begin, lacks, .. } = message;
         // The part before has arrived. What is still held for an earlier pull of the object is not sent as well.
         self.recovery.sent.remove(&(from, object.clone()));
         self.recovery.held.retain(|push| push.to != from || push.object != object);
         // A pull of whatever version there is wants the whole object, to make it part of a change.
         let measure = if need == EVersion::ZERO { WHOLE } else { Measure::of_parts(ctx.recovery) };
-        self.push(Push { need, begin, ..Push::new(from, object, measure) }, ctx);
+        let lacks = Lacks::of_pull(lacks);
+        self.push(Push { need, begin, lacks, ..Push::new(from, object, measure) }, ctx);
     }
 
     /// Sends an object, or a part of it, once that is at hand.
     fn push(&mut self, mut push: Push, ctx: &mut Ctx<'_>) {
-        let part = part_of(ctx.store, self.coll, &push.object, &push.begin, push.measure);
-        let Content { version, txn, next, bytes } = match part {
+        let base = self.base_of(&push, ctx.store);
+        let shared = match &base {
+            Ok(Base::With(shared)) => Some(shared),
+            Ok(Base::Outdated) => {
+                push.begin = ObjectCursor::default();
+                return self.push(push, ctx);
+            }
+            Ok(Base::Nothing) | Err(_) => None,
+        };
+        let part = match &base {
+            Err(missing) => Err(missing.clone()),
+            Ok(_) => part_of(ctx.store, self.coll, &push.object, &push.begin, push.measure, shared),
+        };
+        let Content { version, txn, next, bytes, size } = match part {
             Ok(Some(part)) if self.missing.get(&push.object) != Some(&part.version) => part,
             // It is known to be bad.
             Ok(Some(_)) => {
@@ -370,6 +408,7 @@ impl Pg {
                 return self.on_push_damaged(push.to, push.object, push.need, ctx);
             }
             Err(missing) => {
+                push.reads_base = base.is_err();
                 let token = self.token(Pending::PushRead(Box::new(push)));
                 return ctx.store.load(token, missing);
             }
@@ -379,8 +418,13 @@ impl Pg {
             push.begin = ObjectCursor::default();
             return self.push(push, ctx);
         }
+        if shared.is_some() && push.need != EVersion::ZERO && version != push.need {
+            // The receiver has said what it lacks beside another version.
+            push.lacks = Lacks::Unknown;
+            return self.push(push, ctx);
+        }
         push.loads.drain(..).for_each(|token| ctx.store.unload(token));
-        if self.finds_no_room(&push, bytes, ctx) {
+        if self.finds_no_room(&push, size, bytes, ctx) {
             return;
         }
         if push.to != self.me {
@@ -388,6 +432,7 @@ impl Pg {
             let throttle = &ctx.recovery.active;
             if !throttle.may_send(push.to, bytes, goes_first, ctx.recovery.limits()) {
                 throttle.hold(push.to, self.pgid, bytes, goes_first);
+                // It is chosen anew what it begins with: that may be gone by then.
                 self.recovery.held.push(Push { bytes, has_turn: false, ..push });
                 return;
             }
@@ -395,13 +440,17 @@ impl Pg {
             self.recovery.sent.insert((push.to, push.object.clone()), sent);
         }
         let Push { to, object, begin, .. } = push;
+        let begin = ObjectCursor { base: shared.map(|shared| shared.base), ..begin };
         self.note_recovered_bytes(&txn);
         let message = MPgPush { pgid: self.pgid, epoch: ctx.map.epoch, object, version, txn, begin, next };
         ctx.effects.push(Effect::SendOsd(to, message.into()));
     }
 
-    pub(crate) fn on_push_read(&mut self, push: Push, completion: Completion, ctx: &mut Ctx<'_>) {
-        if let Completion::Loaded(_, Err(error)) = completion {
+    pub(crate) fn on_push_read(&mut self, mut push: Push, completion: Completion, ctx: &mut Ctx<'_>) {
+        if push.reads_base && matches!(completion, Completion::Loaded(_, Err(_))) {
+            // That is no fault of the object's: it is sent whole.
+            (push.begin, push.lacks) = (ObjectCursor::default(), Lacks::Unknown);
+        } else if let Completion::Loaded(_, Err(error)) = completion {
             tracing::error!(pg = %self.pgid, object = %push.object, %error, "an object to push cannot be read");
             if self.lose(&push.object, ctx) {
                 push.loads.into_iter().for_each(|token| ctx.store.unload(token));
@@ -453,14 +502,15 @@ impl Pg {
     }
 
     /// An object came that this copy lacks. Version zero says that the sender lacks it as well, and could not use what
-    /// was pushed there, if anything was.
-    pub(crate) fn on_push(&mut self, from: OsdId, message: MPgPush, ctx: &mut Ctx<'_>) {
+    /// was pushed there, if anything was. `has_waited`: other messages may have come since.
+    fn take_push(&mut self, from: OsdId, message: MPgPush, has_waited: bool, ctx: &mut Ctx<'_>) {
         // A replica takes what its primary has, once it has taken over the log that says what it lacks.
         let is_replica = from == self.members.primary && self.phase == Phase::Replica;
         if !self.is_primary() && !is_replica {
             return;
         }
         let is_part = message.is_part();
+        let may_take = self.may_take(&message, ctx.store).unwrap_or(false);
         let MPgPush { object, version, txn: pushed, begin, next, .. } = message;
         if self.is_primary() && version != EVersion::ZERO && from != self.me {
             // The sender may send more, whatever becomes of this.
@@ -468,7 +518,8 @@ impl Pg {
             ctx.effects.push(Effect::SendOsd(from, reply.into()));
         }
         let mut offer = (version, pushed);
-        if self.on_offer(from, &object, &mut offer, is_part, ctx) {
+        // What begins with a neighbour answers an earlier question: an offer is all of an object.
+        if begin.base.is_none() && self.on_offer(from, &object, &mut offer, is_part, ctx) {
             return;
         }
         let pushed = offer.1;
@@ -485,6 +536,10 @@ impl Pg {
         let suits = |need: &EVersion| *need == version || *need < version && !self.is_primary();
         let is_needed = self.missing.get(&object).is_some_and(suits);
         if !is_needed {
+            if let Some(need) = self.missing.get(&object).copied().filter(|_| has_waited) {
+                // It did suit when it came, perhaps.
+                return self.ask_whole(from, object, need, ctx);
+            }
             self.recovery.pulling.remove(&object);
             if let Some(need) = self.missing.get(&object).copied() {
                 if !self.is_primary() {
@@ -497,6 +552,9 @@ impl Pg {
                 return self.recover(ctx);
             }
             return self.on_push_durable(from, object, ctx);
+        }
+        if !may_take {
+            return self.ask_whole(from, object, version, ctx);
         }
         if let Some(bytes) = self.lacks_room_for(&object, (&begin, is_part && next.is_none()), &pushed, ctx) {
             return self.refuse_push(from, object, bytes, ctx);

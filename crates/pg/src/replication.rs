@@ -87,6 +87,7 @@ impl Pg {
             // up. What is given up was counted.
             let settles = entry.is_delete || entry.lost_to.is_some();
             if settles && self.missing.remove(&entry.object).is_some() {
+                self.recovery.look_again(&entry.object);
                 change.missing(&entry.object, None);
                 self.recovery.forget_bad(&entry.object);
                 self.forget_gathered(&entry.object, &mut change, &mut txn);

@@ -64,7 +64,7 @@ impl World {
             self.say(peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
         }
         for peer in self.peers.clone() {
-            self.say(peer, MPgActivated { pgid, epoch, missing: Missing::new() }.into());
+            self.say(peer, MPgActivated { pgid, epoch, missing: Missing::new(), takes_clones: true }.into());
         }
     }
 

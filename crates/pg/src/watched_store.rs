@@ -129,6 +129,7 @@ impl ObjectStore for WatchedStore {
         self.store.extents(coll, o, offset, len)
     }
     fn xattr(&self, coll: CollId, object: &HObject, name: &[u8]) -> Result<Option<Bytes>, NotCached> {
+        self.meta(coll, object)?;
         self.xattrs_read.set(self.xattrs_read.get() + 1);
         self.store.xattr(coll, object, name)
     }

@@ -29,8 +29,8 @@
 //! [`World::too_small`] about one that is too small for what its OSD has missed.
 //! [`Canary`] and [`Remnant`] are faults that are made on purpose, to be found.
 //!
-//! [`World::slow_link`] is a world with a slow link, [`World::steady`] one in which nothing fails, for counting what a
-//! request costs.
+//! [`World::shared_clones`] is a world in which an OSD is filled with clones, [`World::slow_link`] one with a slow
+//! link, [`World::steady`] one in which nothing fails, for counting what a request costs.
 //!
 //! The same seed gives the same run, to the last event: [`Report::fingerprint`].
 //!
@@ -68,6 +68,7 @@ mod resting;
 mod schedule;
 mod scrubs;
 mod shared;
+mod shared_clones;
 mod slot;
 mod slow_link;
 mod steady;

@@ -201,6 +201,11 @@ impl World {
         self.note("everything is mended".to_owned());
         self.mend();
         self.phase = if self.options.is_full { Phase::MakingRoom } else { Phase::Idle };
+        if self.options.is_full {
+            // PGs that are clean before they go back to these OSDs may be too large for them.
+            let are_in = |w: &World| w.osdmap().is_some_and(|map| map.osds().all(|osd| map.is_in(osd)));
+            self.until("all OSDs to be in", are_in)?;
+        }
         self.until("clients to take over", |w| w.taking_over == 0)?;
         self.give_up_unfound()?;
         self.until("requests to end", |w| w.workloads.iter().all(|work| work.in_flight() == 0))?;

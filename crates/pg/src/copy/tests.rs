@@ -359,7 +359,7 @@ fn writes_that_wait_for_a_copy_go_on_whatever_becomes_of_it() {
         handle_on(&mut store, &mut world, Event::Peer(peer, notify.into()));
     }
     for peer in world.peers.clone() {
-        let activated = MPgActivated { pgid, epoch, missing: missing.clone() };
+        let activated = MPgActivated { pgid, epoch, missing: missing.clone(), takes_clones: true };
         handle_on(&mut store, &mut world, Event::Peer(peer, activated.into()));
     }
     assert_eq!(world.pg.info.last_update, world.version(5));

@@ -39,7 +39,7 @@ pub(crate) use manifest::{is_reference, reference};
 #[cfg(test)]
 pub(crate) use object_info::Manifest;
 pub(crate) use object_info::{
-    CloneInfo, INFO_XATTR, Kept, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR, info_at,
+    CloneInfo, INFO_XATTR, Kept, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR, info_at, snapset_at,
 };
 pub(crate) use request::{
     is_for_any_copy, is_ordered, is_pure_read, may_run_over_changes, may_write, plain_read,

@@ -251,7 +251,11 @@ fn what_was_not_made_is_durable_nowhere() {
     let (pgid, epoch, version) = (world.pg.pgid, world.map.epoch, world.version(9));
     is_refused(&mut world, MOSDRepOpReply { pgid, epoch, version }.into(), Nonsense::Unmade);
     let missing = Missing::from([(crate::meta::object(), version)]);
-    is_refused(&mut world, MPgActivated { pgid, epoch, missing }.into(), Nonsense::OtherPlace);
+    is_refused(
+        &mut world,
+        MPgActivated { pgid, epoch, missing, takes_clones: true }.into(),
+        Nonsense::OtherPlace,
+    );
 }
 
 /// What the primary has would be refused as too old, and then the primary would hold its own copy for bad.
@@ -266,7 +270,7 @@ fn no_copy_lacks_what_was_not_made() {
     }
     let lacks = |version| {
         let missing = Missing::from([(object.clone(), version)]);
-        Message::from(MPgActivated { pgid, epoch, missing })
+        Message::from(MPgActivated { pgid, epoch, missing, takes_clones: true })
     };
     let (peer, unmade) = (world.peers[0], world.version(4));
     is_refused(&mut world, lacks(unmade), Nonsense::Unmade);

@@ -76,7 +76,7 @@ impl Pg {
     pub(crate) fn reply_activated(&mut self, primary: OsdId, ctx: &mut Ctx<'_>) {
         self.give_lease(ctx.now);
         let missing = self.missing.clone();
-        let reply = MPgActivated { pgid: self.pgid, epoch: ctx.map.epoch, missing };
+        let reply = MPgActivated { pgid: self.pgid, epoch: ctx.map.epoch, missing, takes_clones: true };
         ctx.effects.push(Effect::SendOsd(primary, reply.into()));
     }
 
@@ -86,6 +86,7 @@ impl Pg {
         waiting.remove(&from);
         self.take_lease(from);
         self.peer_missing.insert(from, message.missing);
+        self.recovery.note_takes_clones(from, message.takes_clones);
         self.check_active(ctx);
     }
 

@@ -217,7 +217,7 @@ fn a_replica_that_a_log_does_not_reach_asks_for_a_list_and_gets_it() {
     let objects = log.objects.clone().unwrap();
     assert!(*to == [peers[0]] && log.is_activation && objects.len() == 3);
     for peer in peers {
-        world.say(peer, MPgActivated { pgid, epoch, missing: Default::default() }.into());
+        world.say(peer, MPgActivated { pgid, epoch, ..MPgActivated::default() }.into());
     }
     assert_eq!(world.pg.phase, Phase::Active);
 

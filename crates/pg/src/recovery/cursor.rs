@@ -16,6 +16,11 @@ impl Default for Cursor {
 }
 
 impl Cursor {
+    /// Where what is left to choose from begins.
+    pub(super) fn begin(&self) -> Bound<HObject> {
+        self.0.clone()
+    }
+
     /// What is left to choose from.
     pub(super) fn rest<'a>(
         &self,

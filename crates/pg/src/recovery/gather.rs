@@ -21,6 +21,8 @@ pub(crate) struct Part {
     pub(super) version: EVersion,
     /// Where the next part begins.
     pub(super) next: ObjectCursor,
+    /// How much data has come.
+    pub(super) bytes: u64,
 }
 
 /// Objects that are put together, each with the last part that came; none with one that is left over.
@@ -36,6 +38,12 @@ impl Gathered {
     /// The objects.
     pub(crate) fn objects(&self) -> impl ExactSizeIterator<Item = &HObject> {
         self.0.keys()
+    }
+
+    /// How much data has come of an object, of which a part that begins there is next.
+    pub(super) fn bytes_before(&self, object: &HObject, begin: &ObjectCursor) -> u64 {
+        let last = self.0.get(object).and_then(Option::as_ref).filter(|_| !begin.is_begin());
+        last.map_or(0, |last| last.bytes)
     }
 
     /// True for the part that follows the last one that came, or for one that begins anew.
@@ -72,6 +80,7 @@ impl Pg {
         if !self.gathered.expects(from, object, version, begin) {
             return None;
         }
+        let bytes = self.gathered.bytes_before(object, begin) + pushed.payload_bytes() as u64;
         let place = place_beside(object);
         let mut txn = Transaction::new(self.coll);
         txn.ops.extend(pushed.ops.into_iter().map(|op| match op {
@@ -81,7 +90,7 @@ impl Pg {
         let mut change = MetaChange::default();
         let pending = match next {
             Some(next) => {
-                let part = Part { from, object: object.clone(), version, next };
+                let part = Part { from, object: object.clone(), version, next, bytes };
                 if self.gathered.0.insert(object.clone(), Some(part.clone())).is_none() {
                     change.gathered(object, true);
                 }
@@ -108,8 +117,10 @@ impl Pg {
     /// A part is durable: the next one is asked for, unless another one has come since.
     pub(crate) fn on_part_durable(&mut self, part: Part, ctx: &mut Ctx<'_>) {
         if self.gathered.0.get(&part.object).and_then(Option::as_ref) == Some(&part) {
-            let Part { from, object, version, next } = part;
-            let message = MPgPull { pgid: self.pgid, epoch: ctx.map.epoch, object, version, begin: next };
+            let Part { from, object, version, next, .. } = part;
+            let (pgid, epoch) = (self.pgid, ctx.map.epoch);
+            // If the parts have to begin anew, the object is sent whole.
+            let message = MPgPull { pgid, epoch, object, version, begin: next, lacks: None };
             ctx.effects.push(Effect::SendOsd(from, message.into()));
         }
     }

@@ -10,8 +10,9 @@ use std::ops::Bound;
 use bytes::Bytes;
 use messages::ObjectCursor;
 use store::{NotCached, ObjectStore, OmapMost};
-use types::{CollId, EVersion, HObject, Mutation, Transaction};
+use types::{CollId, EVersion, HObject, IntervalSet, Mutation, Transaction};
 
+use super::base::{self, Shared};
 use crate::{
     RecoveryPolicy,
     exec::{self, Kept},
@@ -56,6 +57,8 @@ pub(super) struct Content {
     pub(super) next: Option<ObjectCursor>,
     /// How long it is.
     pub(super) bytes: usize,
+    /// How much data all of the object is, but for what it need not be sent of.
+    pub(super) size: u64,
 }
 
 /// The part of an object that begins there. None where what is kept with it cannot be decoded.
@@ -65,6 +68,7 @@ pub(super) fn part_of(
     object: &HObject,
     begin: &ObjectCursor,
     measure: Measure,
+    shared: Option<&Shared>,
 ) -> Result<Option<Content>, NotCached> {
     let version = match exec::info_at(store, coll, object)? {
         Kept::Known(info) => info.version,
@@ -72,22 +76,28 @@ pub(super) fn part_of(
         Kept::Undecodable => return Ok(None),
     };
     let mut txn = Transaction::new(coll);
-    if begin.is_begin() {
-        txn.push(object, Mutation::Remove);
-    }
     let Some(meta) = store.meta(coll, object)? else {
-        return Ok(Some(Content { version, txn, next: None, bytes: 0 }));
+        if begin.is_begin() {
+            txn.push(object, Mutation::Remove);
+        }
+        return Ok(Some(Content { version, txn, next: None, bytes: 0, size: 0 }));
     };
-    if begin.is_begin() {
-        txn.push(object, Mutation::Touch);
+    match shared {
+        Some(shared) if begin.is_begin() => base::begin(&mut txn, object, &shared.neighbour),
+        None if begin.is_begin() => {
+            txn.push(object, Mutation::Remove);
+            txn.push(object, Mutation::Touch);
+        }
+        _ => {}
     }
-    let (at, bytes) = (begin.clone(), 0);
-    let mut draft = Draft { store, coll, object, measure, bytes, at, txn };
+    let at = ObjectCursor { base: shared.map(|shared| shared.base), ..begin.clone() };
+    let mut draft = Draft { store, coll, object, measure, shared, bytes: 0, at, txn };
     let is_last = draft.put_data(meta.size)? && draft.put_xattrs()? && draft.put_omap()?;
     // An object without a version is sent no further: it is lost in any case.
     let has_next = !is_last && version != EVersion::ZERO;
     let bytes = draft.bytes;
-    Ok(Some(Content { version, txn: draft.txn, next: has_next.then_some(draft.at), bytes }))
+    let size = meta.size.saturating_sub(shared.map_or(0, |shared| shared.ranges.size()));
+    Ok(Some(Content { version, txn: draft.txn, next: has_next.then_some(draft.at), bytes, size }))
 }
 
 /// A part that is being made. Its methods return false where it is full before all is in it that they put there.
@@ -96,6 +106,7 @@ struct Draft<'a> {
     coll: CollId,
     object: &'a HObject,
     measure: Measure,
+    shared: Option<&'a Shared>,
     bytes: usize,
     at: ObjectCursor,
     txn: Transaction,
@@ -113,8 +124,18 @@ impl Draft<'_> {
         let left = (self.measure.most - self.bytes) as u64;
         let all =
             self.store.extents(self.coll, self.object, self.at.data, size.saturating_sub(self.at.data))?;
-        let (ranges, end) = cut(all, left);
+        let (all, holes) = match self.shared {
+            Some(shared) => apart(all, (self.at.data, size), &shared.ranges),
+            None => (all, Vec::new()),
+        };
+        // What lies between two ranges that are sent is read with them: of a hole that is nothing.
+        let span_max = if self.shared.is_some() { left } else { u64::MAX };
+        let (ranges, end) = cut(all, left, span_max);
         let end = end.unwrap_or(size);
+        // The neighbour may have data where the object has none.
+        for (offset, len) in holes.into_iter().filter(|(offset, _)| *offset < end) {
+            self.txn.push(self.object, Mutation::Zero { offset, len: len.min(end - offset) });
+        }
         for write in exec::data_writes(self.store, self.coll, self.object, ranges)? {
             if let Mutation::Write { data, .. } = &write {
                 self.bytes += data.len();
@@ -191,11 +212,28 @@ impl Draft<'_> {
     }
 }
 
-/// The first `left` bytes of ranges (offset and length), and where they end; none if that is all.
-fn cut(ranges: Vec<(u64, u64)>, mut left: u64) -> (Vec<(u64, u64)>, Option<u64>) {
-    let mut out = Vec::new();
+/// What has to be sent of an object's data from `from` to before `to`, as it is not shared: ranges that hold data, and
+/// holes.
+fn apart(all: Vec<(u64, u64)>, (from, to): (u64, u64), shared: &IntervalSet) -> (Ranges, Ranges) {
+    let (mut data, mut holes) = (IntervalSet::new(), IntervalSet::new());
+    all.into_iter().for_each(|(offset, len)| data.insert(offset, len));
+    holes.insert(from, to.saturating_sub(from));
+    holes.subtract(&data);
+    holes.subtract(shared);
+    data.subtract(shared);
+    (data.iter().collect(), holes.iter().collect())
+}
+
+/// Offsets with lengths.
+type Ranges = Vec<(u64, u64)>;
+
+/// The first `left` bytes of ranges (offset and length), of which none begins `span_max` behind the first, and where
+/// they end; none if that is all.
+fn cut(ranges: Ranges, mut left: u64, span_max: u64) -> (Ranges, Option<u64>) {
+    let mut out = Ranges::new();
     for (offset, len) in ranges {
-        if left == 0 {
+        let begin = out.first().map_or(offset, |(begin, _)| *begin);
+        if left == 0 || offset - begin >= span_max {
             return (out, Some(offset));
         }
         if len > left {
@@ -215,11 +253,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_what_is_not_shared_is_sent() {
+        let mut shared = IntervalSet::new();
+        shared.insert(10, 20);
+        shared.insert(50, 10);
+        let check = |all: &[(u64, u64)], from, expect: [&[(u64, u64)]; 2]| {
+            let (data, holes) = apart(all.to_vec(), (from, 100), &shared);
+            assert_eq!([&data[..], &holes[..]], expect);
+        };
+        check(&[(0, 100)], 0, [&[(0, 10), (30, 20), (60, 40)], &[]]);
+        check(&[(5, 30), (58, 4)], 0, [&[(5, 5), (30, 5), (60, 2)], &[(0, 5), (35, 15), (62, 38)]]);
+        check(&[], 20, [&[], &[(30, 20), (60, 40)]]);
+    }
+
+    #[test]
     fn data_is_cut_at_blocks_where_it_can_be() {
         const K: u64 = 1 << 10;
         let ranges = vec![(0, 10), (128 * K, 256 * K), (512 * K, 1)];
         let check = |left, expect: &[(u64, u64)], end| {
-            assert_eq!(cut(ranges.clone(), left), (expect.to_vec(), end), "{left}");
+            assert_eq!(cut(ranges.clone(), left, u64::MAX), (expect.to_vec(), end), "{left}");
         };
         check(1 << 30, &ranges, None);
         check(10, &[(0, 10)], Some(128 * K));
@@ -227,5 +279,7 @@ mod tests {
         check(100 * K, &[(0, 10), (128 * K, 64 * K)], Some(192 * K));
         check(20 * K, &[(0, 10), (128 * K, 20 * K - 10)], Some(148 * K - 10));
         check(10 + 256 * K, &[(0, 10), (128 * K, 256 * K)], Some(512 * K));
+        assert_eq!(cut(ranges.clone(), 1 << 30, 128 * K), (ranges[..1].to_vec(), Some(128 * K)), "far apart");
+        assert_eq!(cut(ranges.clone(), 1 << 30, 129 * K), (ranges[..2].to_vec(), Some(512 * K)), "far apart");
     }
 }

@@ -1,13 +1,65 @@
 //! The choice of the next pulls and pushes, as far as the limits of this PG, and of all PGs of the OSD together, allow
 //! more.
 
-use std::collections::btree_map::Entry;
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    ops::Bound,
+};
 
 use messages::{MPgPull, ObjectCursor};
-use types::{EVersion, HObject, MapFlags, OsdId, OsdMap};
+use types::{EVersion, HObject, MapFlags, Missing, OsdId, OsdMap, SnapId};
 
-use super::{Measure, Push, Recovery, lacked};
+use super::{Measure, Push, Recovery, base::Lacks, lacked};
 use crate::{Ctx, Effect, Pg};
+
+impl Recovery {
+    /// True while the object or a clone of it is being pulled: others of them wait, as they may begin with it then
+    /// (`base.rs`), each with its neighbour.
+    fn is_pulling_any(&self, head: &HObject) -> bool {
+        self.pulling.range(head.with_snap(SnapId(0))..=head.head()).next().is_some()
+    }
+}
+
+/// The same of pushes to an OSD.
+fn is_pushing_any<T>(pushing: &BTreeMap<(OsdId, HObject), T>, to: OsdId, head: &HObject) -> bool {
+    pushing.range((to, head.with_snap(SnapId(0)))..=(to, head.head())).next().is_some()
+}
+
+/// Of each object with its clones the first one that can be chosen, unless one is on its way.
+fn one_of_each<T>(
+    missing: &Missing,
+    mut from: Bound<HObject>,
+    is_busy: impl Fn(&HObject) -> bool,
+    choose: impl Fn(&HObject, &EVersion) -> Option<T>,
+) -> impl Iterator<Item = T> {
+    std::iter::from_fn(move || {
+        loop {
+            let next = missing.range::<HObject, _>((from.as_ref(), Bound::Unbounded)).next();
+            let (object, version) = next?;
+            let head = object.head();
+            let chosen = if is_busy(&head) { None } else { choose(object, version) };
+            let is_over = chosen.is_some() || is_busy(&head);
+            from = Bound::Excluded(if is_over { head } else { object.clone() });
+            if chosen.is_some() {
+                return chosen;
+            }
+        }
+    })
+}
+
+/// Of an object with its clones, for which ops wait: the head alone, as all others may begin with it then, and those at
+/// once when it is there, or cannot be chosen. `choose` chooses nothing that is on its way.
+fn head_first<'a, T: 'a>(
+    missing: &'a Missing,
+    head: &'a HObject,
+    is_head_busy: bool,
+    choose: impl Fn(&HObject, &EVersion) -> Option<T> + 'a,
+) -> impl Iterator<Item = T> + 'a {
+    let first = missing.get(head).and_then(|version| choose(head, version));
+    let is_alone = is_head_busy || first.is_some();
+    let others = lacked(missing, head).take_while(move |_| !is_alone);
+    first.into_iter().chain(others.filter_map(move |(object, version)| choose(object, version)))
+}
 
 impl Pg {
     /// Starts what ops wait for.
@@ -56,8 +108,9 @@ impl Pg {
     fn start_pull(&mut self, source: OsdId, object: HObject, version: EVersion, ctx: &mut Ctx<'_>) {
         if !self.recovery.pulling.contains_key(&object) {
             self.recovery.pulling.insert(object.clone(), (source, ctx.recovery.active.take()));
-            let begin = ObjectCursor::default();
-            let message = MPgPull { pgid: self.pgid, epoch: ctx.map.epoch, object, version, begin };
+            let (pgid, epoch, begin) = (self.pgid, ctx.map.epoch, ObjectCursor::default());
+            let lacks = self.lacks_beside(&object, version, ctx.store);
+            let message = MPgPull { pgid, epoch, object, version, begin, lacks };
             ctx.effects.push(Effect::SendOsd(source, message.into()));
         }
     }
@@ -65,7 +118,8 @@ impl Pg {
     fn start_push(&mut self, to: OsdId, object: HObject, ctx: &mut Ctx<'_>) {
         if let Entry::Vacant(place) = self.recovery.pushing.entry((to, object.clone())) {
             place.insert(ctx.recovery.active.take());
-            self.push(Push::new(to, object, Measure::of_parts(ctx.recovery)), ctx);
+            let push = Push::new(to, object, Measure::of_parts(ctx.recovery));
+            self.push(Push { lacks: Lacks::OfMember, ..push }, ctx);
         }
     }
 
@@ -87,16 +141,33 @@ impl Pg {
             let is_passed = |object: &HObject| self.unfound.has(object) || pulling.contains_key(object);
             pulls_from.pass(&self.missing, is_passed);
         }
-        let all = is_all.then(|| self.recovery.pulls_from.rest(&self.missing));
-        let urgent = self.recovery.urgent.iter().flat_map(|head| lacked(&self.missing, head));
-        urgent
-            .chain(all.into_iter().flatten())
-            .filter(|(object, _)| !self.recovery.pulling.contains_key(*object) && !self.unfound.has(object))
-            .filter_map(|(object, version)| {
-                Some((self.source_of(object, *version, ctx.map)?, object.clone(), *version))
-            })
-            .take(count)
-            .collect()
+        let pulling = &self.recovery.pulling;
+        let chosen = |object: &HObject, version: &EVersion| {
+            let may_come = !self.unfound.has(object) && !pulling.contains_key(object);
+            let source = may_come.then(|| self.source_of(object, *version, ctx.map)).flatten();
+            source.map(|source| (source, object.clone(), *version))
+        };
+        let is_busy = |head: &HObject| self.recovery.is_pulling_any(head);
+        let all = is_all.then(|| self.recovery.pulls_from.begin());
+        let all = all.map(|from| one_of_each(&self.missing, from, &is_busy, &chosen));
+        let urgent = self.recovery.urgent.iter();
+        let urgent = urgent.flat_map(|head| {
+            let is_head_busy = pulling.contains_key(head);
+            head_first(&self.missing, head, is_head_busy, chosen)
+        });
+        urgent.chain(all.into_iter().flatten()).take(count).collect()
+    }
+
+    /// True while this copy lacks the object's head, which is to come: what the object shares with others is told by
+    /// that, so it is sent afterwards.
+    fn waits_for_head(&self, object: &HObject) -> bool {
+        let head = object.head();
+        !object.is_head() && self.missing.contains_key(&head) && !self.unfound.has(&head)
+    }
+
+    /// True if the object can be pushed.
+    fn is_at_hand(&self, object: &HObject) -> bool {
+        !self.missing.contains_key(object) && !self.waits_for_head(object)
     }
 
     /// The next objects to push that ops wait for, each to all members that lack it. What this copy lacks itself is
@@ -105,15 +176,18 @@ impl Pg {
         let members = self.acting_others().chain(self.targets());
         let members = members.filter(|osd| self.recovery.has_room(*osd, ctx));
         let lacking: Vec<_> = members.filter_map(|osd| Some((osd, self.peer_missing.get(&osd)?))).collect();
-        let urgent = self.recovery.urgent.iter().flat_map(|head| {
-            let of = move |(osd, missing)| lacked(missing, head).map(move |(object, _)| (osd, object));
-            lacking.iter().copied().flat_map(of)
-        });
-        urgent
-            .map(|(osd, object)| (osd, object.clone()))
-            .filter(|push| !self.missing.contains_key(&push.1) && !self.recovery.pushing.contains_key(push))
-            .take(count)
-            .collect()
+        let pushing = &self.recovery.pushing;
+        let next = |osd: OsdId, missing, head| {
+            let choose = move |object: &HObject, _: &EVersion| {
+                let push = (osd, object.clone());
+                (self.is_at_hand(object) && !pushing.contains_key(&push)).then_some(push)
+            };
+            head_first(missing, head, pushing.contains_key(&(osd, HObject::clone(head))), choose)
+        };
+        let urgent = self.recovery.urgent.iter();
+        let urgent =
+            urgent.flat_map(|head| lacking.iter().flat_map(move |(osd, missing)| next(*osd, *missing, head)));
+        urgent.take(count).collect()
     }
 
     /// Members that lack objects and have room, and whether they are sent more than what ops wait for.
@@ -129,18 +203,23 @@ impl Pg {
     /// The next objects to push to a member, urgent ones first.
     fn next_pushes(&mut self, to: OsdId, is_all: bool, count: usize) -> Vec<HObject> {
         let Some(missing) = self.peer_missing.get(&to) else { return Vec::new() };
-        let Recovery { pushing, pushes_from, urgent, .. } = &mut self.recovery;
-        let is_passed = |object: &HObject| {
-            self.missing.contains_key(object) || pushing.contains_key(&(to, object.clone()))
-        };
-        let all = is_all.then(|| {
-            let from = pushes_from.entry(to).or_default();
-            from.pass(missing, is_passed);
-            from.rest(missing)
-        });
-        let urgent = urgent.iter().flat_map(|head| lacked(missing, head));
-        let next = urgent.chain(all.into_iter().flatten()).map(|(object, _)| object);
-        next.filter(|object| !is_passed(object)).take(count).cloned().collect()
+        let mut from = self.recovery.pushes_from.remove(&to).unwrap_or_default();
+        let is_on_its_way = |object: &HObject| self.recovery.pushing.contains_key(&(to, object.clone()));
+        let may_go = |object: &HObject| self.is_at_hand(object) && !is_on_its_way(object);
+        if is_all {
+            from.pass(missing, |object| !may_go(object));
+        }
+        let all = is_all.then(|| from.begin());
+        // One that takes nothing but whole objects has no reason to wait for others.
+        let waits = self.recovery.takes_clones.contains(&to);
+        let is_busy = |head: &HObject| waits && is_pushing_any(&self.recovery.pushing, to, head);
+        let chosen = |object: &HObject, _: &EVersion| may_go(object).then(|| object.clone());
+        let all = all.map(|from| one_of_each(missing, from, &is_busy, &chosen));
+        let urgent = self.recovery.urgent.iter();
+        let urgent = urgent.flat_map(|head| head_first(missing, head, is_on_its_way(head), chosen));
+        let next = urgent.chain(all.into_iter().flatten()).take(count).collect();
+        self.recovery.pushes_from.insert(to, from);
+        next
     }
 
     /// Whether the operator's flags allow filling members that do not act: `nobackfill`, and `norebalance` where no

@@ -1,5 +1,7 @@
 //! What a primary asks for, and when it has done with it.
 
+mod clones;
+
 use messages::{MPgBadCopy, MPgNotify, MPgPushRefused, Message};
 use store::ObjectStore;
 use types::{MapFlags, OsdState};

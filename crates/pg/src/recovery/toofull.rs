@@ -54,12 +54,12 @@ impl Pg {
     }
 
     /// True if an OSD might have no room for an object that is about to be pushed: then it is not.
-    pub(super) fn finds_no_room(&mut self, push: &Push, bytes: usize, ctx: &mut Ctx<'_>) -> bool {
+    /// `size` of its data will be written there.
+    pub(super) fn finds_no_room(&mut self, push: &Push, size: u64, bytes: usize, ctx: &mut Ctx<'_>) -> bool {
         let is_own = self.recovery.pushing.contains_key(&(push.to, push.object.clone()));
         if !is_own || !push.begin.is_begin() {
             return false;
         }
-        let size = ctx.store.meta(self.coll, &push.object).ok().flatten().map_or(0, |meta| meta.size);
         let bytes = size.max(bytes as u64) + CHANGE_BYTES;
         let under_way = ctx.recovery.active.bytes_to(push.to) as u64;
         let is_short = ctx.rooms.are_short([push.to].into_iter(), under_way + bytes);
@@ -90,7 +90,7 @@ impl Pg {
         let placing = is_last.then(|| self.placing(object));
         let all = || [pushed].into_iter().chain(&placing);
         let growth: u64 = all().map(|txn| ctx.store.growth_bytes(txn)).sum();
-        let bytes = begin.data.saturating_add(growth);
+        let bytes = self.gathered.bytes_before(object, begin).saturating_add(growth);
         let has_room = || ctx.rooms.takes(self.me, bytes) && all().all(|txn| ctx.store.has_room_for(txn));
         (growth > 0 && !has_room()).then_some(bytes)
     }

@@ -45,9 +45,9 @@ impl Options {
 /// Of each shard's main device, in bytes, unless the world is of another scale.
 const DISK_BYTES: u64 = 64 << 20;
 /// Of each shard's in a world whose devices become full: enough for all that clients make there at once, so that a
-/// store does not have to wait for room where the monitor is not there to stop clients. On the smallest ones, what
-/// cannot be removed may be more than the operator allows at first.
-const SMALL_DISK_BYTES: [u64; 3] = [16 << 20, 18 << 20, 20 << 20];
+/// store does not have to wait for room where the monitor is not there to stop clients, nor a merge that writes a full
+/// log. On the smallest ones, what cannot be removed may be more than the operator allows at first.
+const SMALL_DISK_BYTES: [u64; 3] = [20 << 20, 22 << 20, 24 << 20];
 /// Of a journal's device.
 const JOURNAL_DEVICE_BYTES: u64 = 2 << 20;
 /// Of an index's device: in some worlds the index outgrows it.

@@ -6,6 +6,7 @@ use types::{CollId, HObject, Mutation, Pairs, Transaction, TxnOp};
 use super::{
     Store,
     steps::{STEP_PAGES_MAX, is_stepwise},
+    write::note_cloned,
 };
 use crate::{
     device::BLOCK,
@@ -95,8 +96,9 @@ impl Store {
         let mut sums = Sums::default();
         // What moves in steps takes no more than one of them before a checkpoint gives that back.
         let pages_max = || if is_stepwise(txn) { STEP_PAGES_MAX } else { usize::MAX };
-        let mut has_moved = false;
+        let (mut has_moved, mut cloned) = (false, None);
         for op in &txn.ops {
+            note_cloned(&mut cloned, op);
             match op {
                 TxnOp::CreateCollection | TxnOp::RemoveCollection => {}
                 // Entries that move leave pages with nothing, and fill others.
@@ -112,7 +114,7 @@ impl Store {
                     has_moved = true;
                 }
                 TxnOp::Object(object, mutation) if !is_resident(object) => {
-                    self.add_mutation(&mut sums, txn.coll, object, mutation);
+                    self.add_mutation(&mut sums, txn.coll, object, mutation, cloned.as_ref());
                 }
                 TxnOp::Object(_, Mutation::OmapSet(pairs)) if has_moved => {
                     sums.growth.own_bytes += self.own_need(pairs);
@@ -140,15 +142,22 @@ impl Store {
         needs.sum()
     }
 
-    fn add_mutation(&self, sums: &mut Sums, coll: CollId, object: &HObject, mutation: &Mutation) {
+    fn add_mutation(
+        &self,
+        sums: &mut Sums,
+        coll: CollId,
+        object: &HObject,
+        mutation: &Mutation,
+        cloned: Option<&HObject>,
+    ) {
         let growth = &mut sums.growth;
         sums.key_count += 1;
         sums.grown_bytes += ENTRY_BYTES;
         match mutation {
             Mutation::Write { offset, data } => {
                 let len = data.len() as u64;
-                let whole =
-                    if len > self.config.small_write_bytes_max { whole_bytes(*offset, len) } else { 0 };
+                let is_direct = self.goes_to_new_space(object, *offset, len, cloned);
+                let whole = if is_direct { whole_bytes(*offset, len) } else { 0 };
                 growth.direct_bytes += whole;
                 growth.pending_bytes += len - whole + 2 * piece_bytes(object);
                 sums.grown_bytes += len / DATA_PART;
@@ -191,7 +200,7 @@ impl Store {
 }
 
 /// Bytes of the whole blocks among so many from `offset` on.
-fn whole_bytes(offset: u64, len: u64) -> u64 {
+pub(super) fn whole_bytes(offset: u64, len: u64) -> u64 {
     let end = offset.saturating_add(len) / BLOCK * BLOCK;
     end.saturating_sub(offset.div_ceil(BLOCK) * BLOCK)
 }

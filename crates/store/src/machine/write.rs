@@ -4,7 +4,7 @@ use bytes::Bytes;
 use codec::{AlignedBuf, BLOCK_BYTES, Payload, crc32c, traffic};
 use types::{HObject, Mutation, Token, Transaction, TxnOp};
 
-use super::{Purpose, Store};
+use super::{Purpose, Store, space_estimate::whole_bytes};
 use crate::{
     cache::Retention,
     device::BLOCK,
@@ -19,6 +19,13 @@ pub(super) struct Queued {
     encoded: Encoded,
     /// Writes of its data that the device has not answered.
     pub(super) directs_left: usize,
+}
+
+/// Remembers the last object that the transaction has made as a clone.
+pub(super) fn note_cloned(cloned: &mut Option<HObject>, op: &TxnOp) {
+    if let TxnOp::Object(object, Mutation::CloneFrom { .. }) = op {
+        *cloned = Some(object.clone());
+    }
 }
 
 impl Store {
@@ -44,17 +51,25 @@ impl Store {
         let index = self.last_txn;
         self.index.txn = index;
         let mut draft = Draft::new(txn.coll);
-        let mut directs_left = 0;
+        let (mut directs_left, mut cloned) = (0, None);
         for op in txn.ops {
-            self.submit_op(&mut draft, op, index, &mut directs_left);
+            note_cloned(&mut cloned, &op);
+            self.submit_op(&mut draft, op, index, cloned.as_ref(), &mut directs_left);
         }
         self.queue.push_back(Queued { txn: index, encoded: draft.finish(), directs_left });
     }
 
-    fn submit_op(&mut self, draft: &mut Draft, op: TxnOp, txn: u64, directs_left: &mut usize) {
+    fn submit_op(
+        &mut self,
+        draft: &mut Draft,
+        op: TxnOp,
+        txn: u64,
+        cloned: Option<&HObject>,
+        directs_left: &mut usize,
+    ) {
         match op {
             TxnOp::Object(object, Mutation::Write { offset, data })
-                if data.len() as u64 > self.config.small_write_bytes_max =>
+                if self.goes_to_new_space(&object, offset, data.len() as u64, cloned) =>
             {
                 self.submit_large(draft, object, (offset, data), txn, directs_left);
             }
@@ -63,6 +78,20 @@ impl Store {
                 self.submit_step(draft, op, txn);
             }
         }
+    }
+
+    /// True for a write whose whole blocks do not wait to be written in place: one that is large, or to an object that
+    /// the same transaction makes as a clone. The next clone is made of that one, as where an object is recovered with
+    /// its clones, and blocks that were pending then would be written for each of them.
+    pub(super) fn goes_to_new_space(
+        &self,
+        object: &HObject,
+        offset: u64,
+        len: u64,
+        cloned: Option<&HObject>,
+    ) -> bool {
+        let is_large = len > self.config.small_write_bytes_max;
+        is_large || cloned.is_some_and(|cloned| cloned == object) && whole_bytes(offset, len) > 0
     }
 
     fn submit_step(&mut self, draft: &mut Draft, op: TxnOp, txn: u64) {

@@ -544,6 +544,8 @@ impl<'a> View<'a> {
         let mut newer = self.snapset.clones.iter().skip_while(|c| c.id != clone).map(|c| &c.overlap);
         let same = newer.next().cloned().unwrap_or_default();
         let same = newer.fold(same, |same, overlap| same.intersection(overlap));
+        // A clone's chunks may have been promoted or evicted since it was made, of which no other state knows.
+        let same = if chunks.is_some() { IntervalSet::new() } else { same };
         let mut different = IntervalSet::new();
         different.insert(0, self.size);
         different.subtract(&same);

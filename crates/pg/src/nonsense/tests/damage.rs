@@ -106,7 +106,7 @@ fn of_peering(world: &World) -> Vec<Message> {
         MPgLog { is_activation: true, ..listed.clone() }.into(),
         log.into(),
         listed.into(),
-        MPgActivated { pgid, epoch, missing }.into(),
+        MPgActivated { pgid, epoch, missing, takes_clones: true }.into(),
         query.into(),
         MPgQuery { wants_log: true, ..query }.into(),
         MPgClean { pgid, epoch, remove: false }.into(),
