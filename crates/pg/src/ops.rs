@@ -182,10 +182,9 @@ impl Pg {
             return self.answer_scrub_listing(&waiting, ctx);
         }
         // Most reads that lack data lack only this: loading it first has them run once instead of twice.
-        if let Some((offset, len)) = exec::plain_read(&waiting.op).filter(|_| waiting.loads.is_empty())
-            && let Some(missing) = ctx.store.lacks(self.coll, head, offset, len)
-        {
-            return self.load_for(head, waiting, missing, ctx);
+        let lacking = self.lacked_by_reads(head, &waiting, ctx.store);
+        if !lacking.is_empty() {
+            return self.load_for(head, waiting, lacking, ctx);
         }
         let reqid = reqid_of(&waiting.client, waiting.tid, &waiting.op);
         if waiting.is_ordered && self.log.find(&reqid).is_some() {
@@ -202,7 +201,7 @@ impl Pg {
         waiting.copied = std::mem::take(&mut context.copied);
         waiting.asked = std::mem::take(&mut context.asked);
         match outcome {
-            Err(Blocked::NotCached(missing)) => self.load_for(head, waiting, missing, ctx),
+            Err(Blocked::NotCached(lacking)) => self.load_for(head, waiting, lacking, ctx),
             // Only a primary asks other PGs.
             Err(Blocked::Copy { .. }) if !self.is_primary() => self.refuse(&waiting, Errno::EAGAIN, ctx),
             Err(Blocked::Copy { subop, source, part }) => {
@@ -253,6 +252,7 @@ impl Pg {
             notify_id: self.watches.next_id(ctx),
             notify_room: watch::NOTIFIES_BYTES_MAX.saturating_sub(ctx.notifying.bytes()),
             random_seed: ctx.random ^ waiting.tid,
+            loads_most: waiting.loads_most(),
         }
     }
 
@@ -296,6 +296,12 @@ impl Pg {
         ops.is_change_loading |= waiting.is_ordered;
         ops.loading.push((load, Box::new(waiting)));
         load
+    }
+
+    /// A request that was put aside.
+    fn aside(&mut self, head: &HObject, load: LoadId) -> Option<&mut WaitingOp> {
+        let ops = self.ops.objects.get_mut(head)?;
+        ops.loading.iter_mut().find(|(number, _)| *number == load).map(|(_, waiting)| &mut **waiting)
     }
 
     fn take_back(&mut self, head: &HObject, load: LoadId) -> Option<WaitingOp> {

@@ -19,6 +19,8 @@ pub(crate) struct WatchedStore {
     store: MemStore,
     /// True if ranges of omap are at hand only where they were loaded, by the key that they begin with.
     is_paged: bool,
+    /// The same of entries, by their keys.
+    is_keyed: bool,
     /// Objects whose data was loaded and not changed since: that of others is not at hand. None if all is.
     warm: Option<BTreeSet<HObject>>,
     /// An object whose entry has to be loaded.
@@ -38,9 +40,20 @@ impl WatchedStore {
     /// All of `store` is at hand.
     pub(crate) fn over(store: MemStore) -> WatchedStore {
         let (held, loaded) = (BTreeMap::new(), VecDeque::new());
-        let (is_paged, warm, absent, omap_read, xattrs_read) =
-            (false, None, None, Cell::new(0), Cell::new(0));
-        WatchedStore { store, is_paged, warm, absent, omap_read, xattrs_read, held, held_max: 0, loaded }
+        let (is_paged, is_keyed, warm, absent) = (false, false, None, None);
+        let (omap_read, xattrs_read) = (Cell::new(0), Cell::new(0));
+        WatchedStore {
+            store,
+            is_paged,
+            is_keyed,
+            warm,
+            absent,
+            omap_read,
+            xattrs_read,
+            held,
+            held_max: 0,
+            loaded,
+        }
     }
 
     /// Its objects' data has to be loaded, and again when it has changed.
@@ -56,6 +69,11 @@ impl WatchedStore {
     /// Its omaps have to be loaded.
     pub(crate) fn paged(store: MemStore) -> WatchedStore {
         WatchedStore { is_paged: true, ..WatchedStore::over(store) }
+    }
+
+    /// Each omap entry has to be loaded.
+    pub(crate) fn keyed(store: MemStore) -> WatchedStore {
+        WatchedStore { is_keyed: true, ..WatchedStore::over(store) }
     }
 
     /// This object's entry has to be loaded.
@@ -119,6 +137,9 @@ impl ObjectStore for WatchedStore {
         }
         self.store.read_pieces(coll, o, offset, len)
     }
+    fn lacks(&self, coll: CollId, o: &HObject, offset: u64, len: u64) -> Option<NotCached> {
+        self.read_pieces(coll, o, offset, len).err()
+    }
     fn extents(
         &self,
         coll: CollId,
@@ -140,7 +161,12 @@ impl ObjectStore for WatchedStore {
         self.store.omap_header(coll, object)
     }
     fn omap_get(&self, coll: CollId, object: &HObject, key: &[u8]) -> Result<Option<Bytes>, NotCached> {
+        let wanted =
+            || NotCached::Index { coll, object: object.clone(), omap: Some(Bytes::copy_from_slice(key)) };
         self.omap_read.set(self.omap_read.get() + 1);
+        if self.is_keyed && !self.held.values().any(|held| *held == wanted()) {
+            return Err(wanted());
+        }
         self.store.omap_get(coll, object, key)
     }
     fn omap_range(

@@ -127,13 +127,9 @@ impl Run<'_, '_> {
 
     pub(super) fn omap_values_by_keys(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         let keys: BTreeSet<Bytes> = input(&mut Reader::new(step.data.clone()))?;
-        let mut found = BTreeMap::new();
-        for key in keys {
-            if let Some(value) = self.view.omap_get(&key)? {
-                found.insert(key, value);
-            }
-        }
-        Ok(found.to_bytes(Features::default()).into())
+        let values = self.view.omap_get_all(keys.iter())?;
+        let found = keys.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?)));
+        Ok(found.collect::<BTreeMap<_, _>>().to_bytes(Features::default()).into())
     }
 
     pub(super) fn omap_header(&mut self) -> Result<Output, Stop> {
@@ -143,8 +139,9 @@ impl Run<'_, '_> {
     pub(super) fn omap_compare(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         self.view.check_exists()?;
         let wanted: BTreeMap<Bytes, (Bytes, i32)> = input(&mut Reader::new(step.data.clone()))?;
-        for (key, (given, op)) in wanted {
-            let stored = self.view.omap_get(&key)?.unwrap_or_default();
+        let stored = self.view.omap_get_all(wanted.keys())?;
+        for ((given, op), stored) in wanted.into_values().zip(stored) {
+            let stored = stored.unwrap_or_default();
             // Only these of the comparisons of xattrs are supported: equal, greater, less.
             let op = u8::try_from(op).ok().filter(|op| [1, 3, 5].contains(op)).ok_or(Errno::EINVAL)?;
             if !compare(op, &given, &stored)? {

@@ -42,7 +42,7 @@ pub(crate) use object_info::{
     CloneInfo, INFO_XATTR, Kept, ObjectInfo, SNAPSET_XATTR, SnapSet, USER_XATTR, info_at, snapset_at,
 };
 pub(crate) use request::{
-    is_for_any_copy, is_ordered, is_pure_read, may_run_over_changes, may_write, plain_read,
+    is_for_any_copy, is_ordered, is_pure_read, may_run_over_changes, may_write, plain_reads,
 };
 pub(crate) use snaps::{TrimStep, trim_object, trim_step};
 pub(crate) use watch::{KnownWatch, WatchChange, remove_watcher};
@@ -106,13 +106,15 @@ pub(crate) struct OpContext {
     pub(crate) notify_room: u64,
     /// The seed for classes that want random bits.
     pub(crate) random_seed: u64,
+    /// How many things that are not at hand are loaded at once, if a run finds that it lacks several.
+    pub(crate) loads_most: usize,
 }
 
 /// Why an execution did not end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Blocked {
-    /// Load this and run again.
-    NotCached(store::NotCached),
+    /// Load these and run again.
+    NotCached(Vec<store::NotCached>),
     /// Fetch this object's contents and run again.
     Copy {
         /// Which op copies it, or which chunk it is for.
@@ -138,6 +140,12 @@ pub(crate) enum Blocked {
     },
     /// The whole request is refused.
     Refused(Errno),
+}
+
+impl From<store::NotCached> for Blocked {
+    fn from(missing: store::NotCached) -> Blocked {
+        Blocked::NotCached(vec![missing])
+    }
 }
 
 /// How the PG's totals change.

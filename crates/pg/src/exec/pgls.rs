@@ -160,7 +160,7 @@ fn list(
     let mut at = cursor.max(first);
     let mut entries = Vec::new();
     for _ in 0..PAGES_MAX {
-        let stored = store.list(ctx.coll, &at, count + 1).map_err(Blocked::NotCached)?;
+        let stored = store.list(ctx.coll, &at, count + 1).map_err(Blocked::from)?;
         let is_last = stored.len() <= count;
         let end = stored.last().filter(|_| !is_last).cloned().unwrap_or_else(HObject::max);
         // What is still to be recovered is there as far as clients can tell.
@@ -199,7 +199,7 @@ fn is_listed(
     match &wanted.filter {
         // What is not here cannot be looked at.
         Some(_) if ctx.missing.contains(object) => Ok(false),
-        Some(filter) => filter.passes(store, ctx.coll, object).map_err(Blocked::NotCached),
+        Some(filter) => filter.passes(store, ctx.coll, object).map_err(Blocked::from),
         None => Ok(true),
     }
 }

@@ -55,12 +55,15 @@ pub(crate) fn may_run_over_changes(op: &MOSDOp) -> bool {
     may_write(op) || op.ops.iter().all(|step| step.code == OpCode::WATCH)
 }
 
-/// Where a request reads that does nothing but read at one place of a head: offset and length.
-pub(crate) fn plain_read(op: &MOSDOp) -> Option<(u64, u64)> {
-    let [step] = &op.ops[..] else { return None };
-    let is_read = matches!(step.code, OpCode::READ | OpCode::SYNC_READ | OpCode::SPARSE_READ);
-    let (offset, length) = (step.params.offset(), step.params.length());
-    (is_read && op.snapid == SnapId::HEAD && length > 0).then_some((offset, length))
+/// Where a request reads that does nothing but read from places of a head: offsets and lengths.
+pub(crate) fn plain_reads(op: &MOSDOp) -> impl Iterator<Item = (u64, u64)> {
+    let is_read = |step: &OsdOp| {
+        matches!(step.code, OpCode::READ | OpCode::SYNC_READ | OpCode::SPARSE_READ)
+            && step.params.length() > 0
+    };
+    let is_plain = op.snapid == SnapId::HEAD && op.ops.iter().all(is_read);
+    let steps = if is_plain { &op.ops[..] } else { &[] };
+    steps.iter().map(|step| (step.params.offset(), step.params.length()))
 }
 
 /// The method that an op calls, and its input.

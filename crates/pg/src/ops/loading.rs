@@ -4,15 +4,26 @@
 //! object several times over in one request, piece by piece, and send many such requests: few of them may keep much
 //! while they load more ([`crate::ReadSlots`]), and none while it waits for anything else.
 
-use store::{Completion, NotCached, ReadError};
+use store::{Completion, NotCached, ObjectStore, ReadError};
 use types::HObject;
 
 use super::{LoadId, WaitingOp};
-use crate::{Ctx, Pg, pg::Pending};
+use crate::{Ctx, Pg, exec, pg::Pending};
 
 /// What any request may keep while it loads more, in bytes. Requests of RBD and others that are not made to be large
 /// take less.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
+
+/// How many things a request that lacks many has loaded at first. Then as many as it has, so that one of 10,000 parts
+/// runs nine times.
+const LOADS_AT_FIRST: usize = 64;
+
+impl WaitingOp {
+    /// How many things are loaded for it at once.
+    pub(super) fn loads_most(&self) -> usize {
+        self.loads.len().max(LOADS_AT_FIRST)
+    }
+}
 
 /// Lets go of what was loaded for a request that waits for something else now, maybe for long, if that is much: it is
 /// loaded again when the request runs. The slot goes, too, as what the request waits for may need one itself.
@@ -32,7 +43,7 @@ impl Pg {
         &mut self,
         head: &HObject,
         mut waiting: WaitingOp,
-        missing: NotCached,
+        lacking: Vec<NotCached>,
         ctx: &mut Ctx<'_>,
     ) {
         if waiting.loaded_bytes > KEPT_BYTES_MAX && waiting.read_slot.is_none() {
@@ -44,11 +55,35 @@ impl Pg {
                 return ctx.reading.wait(self.pgid);
             }
         }
-        waiting.loaded_bytes = waiting.loaded_bytes.saturating_add(ctx.store.load_bytes(&missing));
+        let bytes = lacking.iter().map(|missing| ctx.store.load_bytes(missing));
+        waiting.loaded_bytes = bytes.fold(waiting.loaded_bytes, u64::saturating_add);
+        waiting.loading = lacking.len();
         let load = self.put_aside(head, waiting);
-        let wanted = missing.object().clone();
-        let token = self.token(Pending::OpLoad { head: head.clone(), load, wanted });
-        ctx.store.load(token, missing);
+        for missing in lacking {
+            let wanted = missing.object().clone();
+            let token = self.token(Pending::OpLoad { head: head.clone(), load, wanted });
+            ctx.store.load(token, missing);
+        }
+    }
+
+    /// What the reads of a request lack that does nothing else, as much of it as is loaded at once. Of a single one
+    /// that was loaded it is known what it lacks: nothing.
+    pub(super) fn lacked_by_reads(
+        &self,
+        head: &HObject,
+        waiting: &WaitingOp,
+        store: &dyn ObjectStore,
+    ) -> Vec<NotCached> {
+        let may_lack = waiting.loads.is_empty() || waiting.op.ops.len() > 1;
+        let reads = may_lack.then(|| exec::plain_reads(&waiting.op)).into_iter().flatten();
+        let lacking = reads.filter_map(|(offset, len)| store.lacks(self.coll, head, offset, len));
+        let (most, mut bytes) = (waiting.loaded_bytes.max(KEPT_BYTES_MAX), 0u64);
+        let is_within = |missing: &NotCached| {
+            let is_within = bytes < most;
+            bytes = bytes.saturating_add(store.load_bytes(missing));
+            is_within
+        };
+        lacking.take(waiting.loads_most()).take_while(is_within).collect()
     }
 
     /// There is a slot for the request that has waited longest for one. Those that an interval has ended are gone.
@@ -71,20 +106,28 @@ impl Pg {
         ctx: &mut Ctx<'_>,
     ) {
         let Completion::Loaded(token, result) = completion else { return };
-        let Some(mut waiting) = self.take_back(head, load) else { return ctx.store.unload(token) };
+        let Some(waiting) = self.aside(head, load) else { return ctx.store.unload(token) };
         waiting.loads.push(token);
-        match result {
-            Ok(()) => self.go_on(head, waiting, ctx),
-            Err(error) => {
+        waiting.loading = waiting.loading.saturating_sub(1);
+        if let Err(error) = result {
+            waiting.unloadable.get_or_insert_with(|| (wanted.clone(), error));
+        }
+        if waiting.loading > 0 {
+            return;
+        }
+        let Some(mut waiting) = self.take_back(head, load) else { return };
+        match waiting.unloadable.take() {
+            None => self.go_on(head, waiting, ctx),
+            Some((wanted, error)) => {
                 let what = if matches!(error, ReadError::Corrupt { .. }) { "corrupt" } else { "unreadable" };
                 tracing::error!(pg = %self.pgid, object = %wanted, %error, "{what} data");
                 if !self.is_primary() {
-                    self.complain_of_copy(&waiting, wanted, ctx);
+                    self.complain_of_copy(&waiting, &wanted, ctx);
                     return self.forget_idle(head);
                 }
                 let_go(&mut waiting, ctx);
                 waiting.forget_copies();
-                self.repair(wanted, ctx);
+                self.repair(&wanted, ctx);
                 self.ops.objects.entry(head.clone()).or_default().queue.push_front(waiting);
             }
         }
@@ -94,9 +137,13 @@ impl Pg {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use bytes::Bytes;
+    use codec::{Encode, Features};
     use messages::{MOSDOp, ObjectLocator, OpCode, OsdOp};
     use store::MemStore;
-    use types::{EntityAddr, EntityNum, SnapId};
+    use types::{EntityAddr, EntityNum, Mutation, SnapId, Token, Transaction};
 
     use super::*;
     use crate::{
@@ -108,12 +155,16 @@ mod tests {
     const LARGE: u64 = 64 << 20;
 
     fn reader(world: &World, tid: u64) -> WaitingOp {
+        request(world, tid, vec![OsdOp::new(OpCode::STAT)])
+    }
+
+    fn request(world: &World, tid: u64, ops: Vec<OsdOp>) -> WaitingOp {
         let op = MOSDOp {
             pgid: world.pg.pgid,
             epoch: world.map.epoch,
             locator: ObjectLocator { pool: world.pg.pgid.pool, ..ObjectLocator::default() },
             oid: world.object(1).oid,
-            ops: vec![OsdOp::new(OpCode::STAT)],
+            ops,
             snapid: SnapId::HEAD,
             ..MOSDOp::default()
         };
@@ -146,13 +197,13 @@ mod tests {
         let head = world.object(1);
         for tid in 1..=count {
             let (waiting, first, second) = (reader(world, tid), first.clone(), second.clone());
-            world.act_on(store, |pg, ctx| pg.load_for(&head, waiting, first, ctx));
+            world.act_on(store, |pg, ctx| pg.load_for(&head, waiting, vec![first], ctx));
             let Some(Completion::Loaded(token, _)) = store.loaded.pop_back() else { panic!("a load") };
             world.act_on(store, |pg, ctx| {
                 let load = pg.ops.last_load();
                 let mut waiting = pg.take_back(&head, load).unwrap();
                 waiting.loads.push(token);
-                pg.load_for(&head, waiting, second, ctx);
+                pg.load_for(&head, waiting, vec![second], ctx);
             });
         }
         store.held_count() - store.loaded.len()
@@ -215,6 +266,59 @@ mod tests {
     }
 
     #[test]
+    fn of_many_things_that_a_request_lacks_some_are_loaded_at_once() {
+        let mut world = World::active();
+        let (coll, head) = (world.pg.coll, world.object(1));
+        let keys: BTreeSet<Bytes> = (0..500).map(|at| Bytes::from(format!("k{at:03}"))).collect();
+        let entries = keys.iter().map(|key| (key.clone(), key.clone())).collect();
+        let mut txn = Transaction::new(coll);
+        txn.push(&head, Mutation::OmapSet(entries));
+        world.store.submit(Token(u64::MAX), txn);
+
+        let ask = OsdOp { data: keys.to_bytes(Features::default()), ..OsdOp::new(OpCode::OMAPGETVALSBYKEYS) };
+        let mut store = WatchedStore::keyed(std::mem::replace(&mut world.store, MemStore::new()));
+        let waiting = request(&world, 1, vec![ask]);
+        world.act_on(&mut store, |pg, ctx| pg.run(&head, waiting, ctx));
+        assert_eq!(store.held_count(), LOADS_AT_FIRST);
+        finish_loads(&mut world, &mut store);
+        // Runs with none, 64, 128 and 256 of them, which end where they lack as many again, and with all.
+        assert_eq!((answered(&mut world), store.omap_read.get()), (1, 64 + 128 + 256 + 500 + 500));
+        assert_eq!((store.held_count(), store.held_max), (0, 500));
+    }
+
+    #[test]
+    fn what_reads_of_one_request_lack_is_loaded_at_once_as_long_as_it_is_little() {
+        for (len, loads) in [(1, LOADS_AT_FIRST), (KEPT_BYTES_MAX / 4, 4), (LARGE, 1)] {
+            let mut world = World::active();
+            let mut store = WatchedStore::cold(std::mem::replace(&mut world.store, MemStore::new()));
+            let mut read = OsdOp::new(OpCode::READ);
+            read.params.0[8..16].copy_from_slice(&len.to_le_bytes());
+            let (head, waiting) = (world.object(1), request(&world, 1, vec![read; 100]));
+            world.act_on(&mut store, |pg, ctx| pg.run(&head, waiting, ctx));
+            assert_eq!((answered(&mut world), store.held_count()), (0, loads), "{len} bytes");
+            finish_loads(&mut world, &mut store);
+            assert_eq!((answered(&mut world), store.held_count()), (1, 0), "{len} bytes");
+        }
+    }
+
+    /// The first of several loads that fails counts, when all have ended.
+    #[test]
+    fn a_request_waits_for_all_of_its_loads() {
+        let mut world = World::active();
+        let mut store = cold(&mut world);
+        let (head, waiting) = (world.object(1), reader(&world, 1));
+        let both = vec![data(&world, 1), index(&world)];
+        world.act_on(&mut store, |pg, ctx| pg.load_for(&head, waiting, both, ctx));
+        let Some(Completion::Loaded(token, _)) = store.loaded.pop_front() else { panic!("a load") };
+        let failed = Completion::Loaded(token, Err(ReadError::Device));
+        world.act_on(&mut store, |pg, ctx| pg.handle(Event::Store(failed), ctx));
+        assert!(!world.pg.missing.contains_key(&head));
+        finish_loads(&mut world, &mut store);
+        assert!(world.pg.missing.contains_key(&head));
+        assert_eq!((answered(&mut world), store.held_count()), (0, 0));
+    }
+
+    #[test]
     fn parts_of_the_index_count_where_they_are_many() {
         let mut world = World::active();
         let mut store = cold(&mut world);
@@ -223,7 +327,7 @@ mod tests {
             let mut waiting = reader(&world, count);
             waiting.loaded_bytes = (count - 1) * PAGE_BYTES;
             let part = part.clone();
-            world.act_on(&mut store, |pg, ctx| pg.load_for(&head, waiting, part, ctx));
+            world.act_on(&mut store, |pg, ctx| pg.load_for(&head, waiting, vec![part], ctx));
             world.reading.taken()
         };
         let most = KEPT_BYTES_MAX / PAGE_BYTES + 1;

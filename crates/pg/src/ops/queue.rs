@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use messages::{MOSDOp, MOSDOpReply, MPgCopyData};
+use store::ReadError;
 use types::{EVersion, Epoch, HObject, Instant, OsdId, ReqId, Token};
 
 use crate::{
@@ -22,6 +23,10 @@ pub(crate) struct WaitingOp {
     pub(crate) is_ordered: bool,
     /// What was loaded for it, held until it ends.
     pub(super) loads: Vec<Token>,
+    /// How many loads for it are under way.
+    pub(super) loading: usize,
+    /// What could not be loaded of these, and why.
+    pub(super) unloadable: Option<(HObject, ReadError)>,
     /// How much data `loads` hold, with what is being loaded.
     pub(super) loaded_bytes: u64,
     /// Its slot among the requests that keep much while they load more, once it has one.
@@ -57,6 +62,8 @@ impl WaitingOp {
             op,
             is_ordered,
             loads,
+            loading: 0,
+            unloadable: None,
             loaded_bytes: 0,
             read_slot: None,
             copied,

@@ -133,6 +133,7 @@ impl Bench {
             notify_id: 900,
             notify_room: u64::MAX,
             random_seed: 0,
+            loads_most: 64,
         };
         let (snapc, total) = (SnapContext::default(), Delta::default());
         Bench { store, ctx, snapc, flags: 0, total }

@@ -98,7 +98,7 @@ impl View<'_> {
     }
 
     fn chunks_of(&self, object: &HObject) -> Result<Option<ChunkMap>, Blocked> {
-        let info = self.store.xattr(self.coll, object, INFO_XATTR).map_err(Blocked::NotCached)?;
+        let info = self.store.xattr(self.coll, object, INFO_XATTR).map_err(Blocked::from)?;
         let info: Option<ObjectInfo> = decode_xattr(info)?;
         Ok(info.and_then(|info| info.chunks().cloned()))
     }

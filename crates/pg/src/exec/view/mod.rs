@@ -108,6 +108,8 @@ pub(super) struct View<'a> {
     /// How often the object was rolled back.
     rollbacks: u32,
     missing: Option<Blocked>,
+    /// How many of the things that an op lacks are loaded at once.
+    loads_most: usize,
 }
 
 fn decode_xattr<T: Decode>(bytes: Option<Bytes>) -> Result<Option<T>, Blocked> {
@@ -118,7 +120,7 @@ type HeadParts = (Option<ObjectMeta>, Option<ObjectInfo>, Option<SnapSet>);
 
 /// What the store has of a head, besides contents.
 fn look_at_head(store: &dyn ObjectStore, coll: CollId, head: &HObject) -> Result<HeadParts, Blocked> {
-    let found = store.meta_with(coll, head, [INFO_XATTR, SNAPSET_XATTR]).map_err(Blocked::NotCached)?;
+    let found = store.meta_with(coll, head, [INFO_XATTR, SNAPSET_XATTR]).map_err(Blocked::from)?;
     let Some((meta, [info, snapset])) = found else { return Ok((None, None, None)) };
     Ok((Some(meta), decode_xattr(info)?, decode_xattr(snapset)?))
 }
@@ -132,7 +134,7 @@ impl<'a> View<'a> {
         snapid: SnapId,
         mut call: CallContext,
     ) -> Result<View<'a>, Blocked> {
-        let (coll, miss) = (ctx.coll, Blocked::NotCached);
+        let (coll, miss) = (ctx.coll, Blocked::from);
         let (mut meta, mut info, kept_snapset) = look_at_head(store, coll, &head)?;
         let snapset = kept_snapset.clone().unwrap_or_default();
         let mut base = None;
@@ -192,6 +194,7 @@ impl<'a> View<'a> {
             method_result: 0,
             rollbacks: 0,
             missing: None,
+            loads_most: ctx.loads_most,
         })
     }
 
@@ -353,7 +356,7 @@ impl<'a> View<'a> {
 
     fn need<T>(&mut self, result: Result<T, store::NotCached>) -> Result<T, Stop> {
         result.map_err(|missing| {
-            self.missing = Some(Blocked::NotCached(missing));
+            self.missing = Some(missing.into());
             Stop::Missing
         })
     }
@@ -397,14 +400,14 @@ impl<'a> View<'a> {
         let given = self.xattrs.iter().filter_map(|(name, value)| Some(bytes(name, value.as_ref()?)));
         let mut sum: u64 = given.sum();
         if let Some(base) = self.base.as_ref().filter(|_| !self.are_xattrs_new) {
-            let kept = self.store.xattrs(self.coll, base).map_err(Blocked::NotCached)?;
+            let kept = self.store.xattrs(self.coll, base).map_err(Blocked::from)?;
             let kept = kept.iter().filter(|(name, _)| !self.xattrs.contains_key(name));
             sum += kept.map(|(name, value)| bytes(name, value)).sum::<u64>();
         }
         sum += match (&self.omap_head, &self.base) {
             (Some(header), _) => header.len() as u64,
             (None, Some(base)) if !self.omap.is_new() => {
-                self.store.omap_header(self.coll, base).map_err(Blocked::NotCached)?.len() as u64
+                self.store.omap_header(self.coll, base).map_err(Blocked::from)?.len() as u64
             }
             (None, _) => 0,
         };

@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, ops::Bound};
 use bytes::Bytes;
 use classes::{CallContext, ObjectStat, ObjectView, Stop};
 use codec::Payload;
-use store::OmapMost;
+use store::{NotCached, OmapMost};
 use types::{EntityAddr, EntityNum, Errno, Mutation, SnapId};
 
 use super::{OUTPUT_BYTES_MAX, Piece, View, omap::Omap};
-use crate::exec::object_info::USER_XATTR;
+use crate::exec::{Blocked, object_info::USER_XATTR};
 
 /// `osd_max_attr_name_len`, of what clients and class methods set.
 const XATTR_NAME_BYTES_MAX: usize = 100;
@@ -170,6 +170,43 @@ impl View<'_> {
         Ok((out, has_more))
     }
 
+    /// The value at a key.
+    fn omap_at(&self, key: &[u8]) -> Result<Option<Bytes>, NotCached> {
+        match (self.omap.known(key), self.base.as_ref()) {
+            (Some(known), _) => Ok(known),
+            (None, Some(base)) => self.store.omap_get(self.coll, base, key),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The values at these keys, in their order. Of what is not at hand, as much is loaded at once as may be: the
+    /// request runs anew each time.
+    pub(in crate::exec) fn omap_get_all<'k>(
+        &mut self,
+        keys: impl Iterator<Item = &'k Bytes>,
+    ) -> Result<Vec<Option<Bytes>>, Stop> {
+        let (mut found, mut lacking) = (Vec::new(), Vec::new());
+        for key in keys {
+            match self.omap_at(key) {
+                Ok(value) if lacking.is_empty() => {
+                    self.spend_looks(1)?;
+                    self.spend(value.as_ref().map_or(0, Bytes::len) as u64)?;
+                    found.push(value);
+                }
+                Ok(_) => {}
+                Err(missing) => lacking.push(missing),
+            }
+            if lacking.len() >= self.loads_most {
+                break;
+            }
+        }
+        if lacking.is_empty() {
+            return Ok(found);
+        }
+        self.missing = Some(Blocked::NotCached(lacking));
+        Err(Stop::Missing)
+    }
+
     /// As `omap_page`, and stops behind the entry with which it has `bytes_max`.
     pub(in crate::exec) fn omap_list_within(
         &mut self,
@@ -260,14 +297,8 @@ impl ObjectView for View<'_> {
     }
 
     fn omap_get(&mut self, key: &[u8]) -> Result<Option<Bytes>, Stop> {
-        let value = match (self.omap.known(key), self.base.as_ref()) {
-            (Some(known), _) => known,
-            (None, Some(base)) => {
-                let result = self.store.omap_get(self.coll, base, key);
-                self.need(result)?
-            }
-            (None, None) => None,
-        };
+        let result = self.omap_at(key);
+        let value = self.need(result)?;
         self.spend_looks(1)?;
         self.spend(value.as_ref().map_or(0, Bytes::len) as u64)?;
         Ok(value)
