@@ -113,6 +113,8 @@ impl CrushMap {
             self.buckets.resize(if free == 0 { 8 } else { free * 2 }, None);
         }
         let id = -1 - free as i32;
+        // A map may come with weights of a bucket that was there once.
+        self.weight_sets_forget(id);
         let alg = BucketAlg::Straw2 { item_weights: Vec::new() };
         let bucket = Bucket { id, kind, alg, hash: 0, weight: 0, items: Vec::new() };
         self.buckets[free] = Some(bucket);

@@ -149,6 +149,23 @@ fn a_weight_set_has_its_own_sums() {
     assert_eq!(<CrushMap as codec::Decode>::from_prefix(bytes).unwrap(), map);
 }
 
+/// As an operator's map may have it.
+#[test]
+fn a_bucket_takes_over_no_weights_of_its_place() {
+    let mut map = two_hosts();
+    map.create_weight_set(COMPAT_SET, 1);
+    let free = map.buckets.iter().position(Option::is_none).unwrap();
+    let left = ChooseArg { weight_set: vec![vec![WEIGHT_ONE; 3]], ids: Vec::new() };
+    map.choose_args.get_mut(&COMPAT_SET).unwrap().insert(free as u32, left);
+    let bytes = codec::Encode::to_bytes(&map, codec::Features::PACIFIC);
+    let mut map = <CrushMap as codec::Decode>::from_prefix(bytes).unwrap();
+    let location = [("host".to_owned(), "another".to_owned()), ("root".to_owned(), "default".to_owned())];
+    map.place_device(9, "osd.9", WEIGHT_ONE, &location).unwrap();
+    assert_eq!(map.id_of("another"), Some(-1 - free as i32));
+    let bytes = codec::Encode::to_bytes(&map, codec::Features::PACIFIC);
+    assert_eq!(<CrushMap as codec::Decode>::from_prefix(bytes).unwrap(), map);
+}
+
 /// Observed with 16.2.15.
 #[test]
 fn buckets_that_came_after_a_weight_set_join_it_with_the_next_change() {

@@ -79,7 +79,7 @@ impl OsdMap {
                 && rule.kind == pool.kind.0
                 && (rule.min_size..=rule.max_size).contains(&pool.size)
         };
-        let rules = (0u8..).zip(&crush.rules);
+        let rules = (0..=u8::MAX).zip(&crush.rules);
         let found = rules.filter_map(|(id, rule)| Some((id, rule.as_ref()?))).find(|(_, rule)| fits(rule));
         let Some((rule, _)) = found else { return Vec::new() };
         let args = crush.choose_args_of(pg.pool.0);
