@@ -146,7 +146,7 @@ fn generated_maps_map_as_crushtool_maps() {
         std::fs::write(&file, map.to_bytes(Features::PACIFIC)).unwrap();
         let mut weights = vec![WEIGHT_ONE; osds as usize];
         let mut tool = std::process::Command::new("crushtool");
-        tool.arg("-i").arg(&file).args(["--test", "--show-mappings", "--min-x", "0", "--max-x", "49999"]);
+        tool.arg("-i").arg(&file).args(["--test", "--show-mappings", "--min-x", "0", "--max-x", "35999"]);
         for _ in 0..osds / 4 {
             let osd = random.below(osds as u64) as usize;
             let fraction = [0.0, 0.25, 0.5, 0.75][random.below(4) as usize];
