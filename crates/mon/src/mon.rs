@@ -290,7 +290,7 @@ impl Mon {
         if before.osdmap.epoch != self.committed.osdmap.epoch {
             self.on_osdmap_changed(now, wall, &before.osdmap, effects);
         }
-        if before.monmap.auth_epoch != self.committed.monmap.auth_epoch {
+        if self.seals_with_unknown(before) {
             self.send_secrets(wall, effects);
         }
         for conn in conns {

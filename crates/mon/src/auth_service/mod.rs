@@ -8,7 +8,10 @@ use auth::{
 use messages::{MAuth, MAuthReply};
 use types::{EntityName, EntityType, Errno, GlobalId, KeyType, MonMap, UTime};
 
-use crate::{ConnId, Effect, Effects, Mon, ledger_keys, state::value};
+use crate::{
+    ConnId, Effect, Effects, Mon, ledger_keys,
+    state::{State, value},
+};
 
 /// Global ids that are reserved by one ledger entry: an id is given out only below the committed limit.
 pub(crate) const GLOBAL_IDS_PER_BATCH: u64 = 10_000;
@@ -57,6 +60,15 @@ impl Mon {
         monmap.epoch = monmap.epoch.next();
         monmap.last_changed = wall;
         self.put(ledger_keys::MONMAP.to_owned(), value(&monmap));
+    }
+
+    /// True if tickets for OSDs are sealed from now on with a secret that was none of those `before`. With time it is
+    /// the one that came next, which OSDs know for an hour by then: but all were wiped, or the clock has leapt ahead.
+    pub(crate) fn seals_with_unknown(&self, before: &State) -> bool {
+        let of = |state: &State| state.rotating.get(&EntityType::OSD).cloned().unwrap_or_default();
+        let known = of(before);
+        let current = of(&self.committed).current().map(|(id, _)| id);
+        current.is_some_and(|current| known.all().all(|(id, ..)| id != current))
     }
 
     /// Sends every OSD its secrets, as if it had asked: an OSD by itself asks only every few minutes.

@@ -1,11 +1,13 @@
 //! Types of secret keys: what is made, what is let in, and how a cluster changes from one to the other.
 
+use std::time::Duration;
+
 use auth::{Authority, CryptoKey};
 use messages::Message;
 use types::{EntityName, EntityType, KeyType};
 
 use super::cluster::{ADMIN, Cluster};
-use crate::ConnId;
+use crate::{ConnId, Event};
 
 fn key_of(cluster: &mut Cluster, name: &str) -> CryptoKey {
     let text = cluster.text(&format!(r#"{{"prefix":"auth get-key","entity":"{name}"}}"#));
@@ -117,6 +119,24 @@ fn rotating_secrets_are_wiped() {
     let keys = cluster.json(r#"{"prefix":"auth dump-keys"}"#);
     assert_eq!(keys["data"]["rotating_secrets"].as_array().unwrap().len(), 5);
     assert!(!keys.to_string().contains(&key_of(&mut cluster, "client.admin").to_base64()));
+}
+
+/// OSDs ask for secrets every few minutes, and know the next one for an hour before it is in a ticket.
+#[test]
+fn osds_are_told_of_secrets_when_the_clock_leaps() {
+    let mut cluster = Cluster::new();
+    cluster.boot_osd(0);
+    let current = |cluster: &Cluster| cluster.mon.secrets(EntityType::OSD).unwrap().current().unwrap().0;
+    for (hours, id, is_told) in [(1, 2, false), (1, 3, false), (3, 5, true)] {
+        cluster.sent.clear();
+        cluster.now = cluster.now + Duration::from_secs(hours * 3_600);
+        cluster.event(Event::Timer);
+        assert_eq!(current(&cluster), id);
+        let is_answer =
+            |message: &Message| matches!(message, Message::MAuthReply(reply) if reply.result == 0);
+        let has_told = cluster.sent.iter().any(|(conn, _, m)| *conn == Cluster::osd_conn(0) && is_answer(m));
+        assert_eq!(has_told, is_told, "{hours} h, now {id}");
+    }
 }
 
 /// A second key of a deleted entity does not become a key of the next entity of that name.
