@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use auth::{Keyring, TicketKeeper, con_mode, method};
+use auth::{CryptoKey, Keyring, TicketKeeper, con_mode, method};
 use client::{Client, ClientConfig, ConnectedClient, Outcome, Request};
 use msgr::Config;
 use net::WireEvent;
-use rand::Rng;
+use rand::{Rng, SeedableRng, rngs::StdRng};
 use reactor::{ConnId, Reactor};
-use types::{EntityAddrVec, EntityName, EntityType, Instant, Token};
+use types::{EntityAddrVec, EntityName, EntityType, Instant, KeyType, Token};
 
 use crate::{
     ceph_conf::CephConf,
@@ -47,23 +47,27 @@ fn new_addrs(net: &mut Net) -> EntityAddrVec {
 }
 
 impl ClientIo {
-    /// A client that begins to connect to the monitors at `hosts`; without a keeper of tickets it gives its name and
-    /// proves nothing. `timer` is a timer of the reactor that nobody else uses.
+    /// A client that begins to connect to the monitors at `hosts`; without a key it gives its name and proves nothing.
+    /// `timer` is a timer of the reactor that nobody else uses.
     pub(crate) fn new(
         hosts: Vec<EntityAddrVec>,
-        kind: EntityType,
-        keeper: Option<TicketKeeper>,
+        who: EntityName,
+        key: Option<CryptoKey>,
         timer: u64,
     ) -> ClientIo {
         let config = Config {
-            entity_type: kind,
+            entity_type: EntityType::CLIENT,
             addrs: EntityAddrVec::default(),
             more_addrs: EntityAddrVec::default(),
             gid: 0,
-            methods: vec![if keeper.is_none() { method::NONE } else { method::CEPHX }],
+            methods: vec![if key.is_none() { method::NONE } else { method::CEPHX }],
             modes: vec![con_mode::CRC, con_mode::SECURE],
         };
-        let mut net = Net::new(config, keeper, clock::random_seed());
+        // Where nothing is proved, it is the keeper that has the id that the monitors give.
+        let any_key =
+            || CryptoKey::generate(KeyType::Aes, clock::wall(), &mut StdRng::from_seed(clock::random_seed()));
+        let keeper = TicketKeeper::new(who, key.unwrap_or_else(any_key));
+        let mut net = Net::new(config, Some(keeper), clock::random_seed());
         let addrs = new_addrs(&mut net);
         let config = ClientConfig { hostname: hostname(), features: codec::Features::PACIFIC.0 };
         ClientIo { client: ConnectedClient::new(config, net, hosts), addrs, timer }

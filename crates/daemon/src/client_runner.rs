@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use auth::TicketKeeper;
 use client::{Client, CommandReply, Outcome, Request, Response};
 use messages::MWatchNotify;
 use reactor::{Event as IoEvent, Reactor};
-use types::{EntityName, EntityType, Instant, Token};
+use types::{EntityName, Instant, Token};
 
 use crate::{
     ceph_conf::CephConf,
@@ -46,16 +45,15 @@ impl ClientRunner {
     }
 
     fn connect_with(conf: &CephConf, who: &EntityName, config: reactor::Config) -> Result<ClientRunner> {
-        let keeper = if conf.is_auth_none(who)? {
+        let key = if conf.is_auth_none(who)? {
             None
         } else {
             let keyring = find_keyring(conf, who)?;
-            let key = keyring.0.get(who).with_context(|| format!("the keyring has no {who}"))?.key.clone();
-            Some(TicketKeeper::new(who.clone(), key))
+            Some(keyring.0.get(who).with_context(|| format!("the keyring has no {who}"))?.key.clone())
         };
         let mut reactor = Reactor::new(config)?;
         reactor.set_timer(NET_TIMER, clock::now().0);
-        let io = ClientIo::new(conf.mon_hosts(who)?, EntityType::CLIENT, keeper, CLIENT_TIMER);
+        let io = ClientIo::new(conf.mon_hosts(who)?, who.clone(), key, CLIENT_TIMER);
         let (io_events, notified) = (Vec::new(), Vec::new());
         let mut runner = ClientRunner { io, reactor, io_events, last_token: 0, notified, has_signal: false };
         let start = clock::now();

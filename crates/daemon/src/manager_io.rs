@@ -8,12 +8,12 @@ use std::{
 };
 
 use anyhow::Result;
-use auth::{CryptoKey, Keyring, KeyringEntry, TicketKeeper};
+use auth::{CryptoKey, Keyring, KeyringEntry};
 use client::{Outcome, Request, Response};
 use mon::{Event, ObjectRequest, RunId};
 use net::WireEvent;
 use reactor::{ConnId, Reactor};
-use types::{EntityAddrVec, EntityName, EntityType, Errno, Instant, Token};
+use types::{EntityAddrVec, EntityName, Errno, Instant, Token};
 
 use crate::{client_io::ClientIo, clock, private::write_secret, rbd_runs::RbdRuns};
 
@@ -53,8 +53,7 @@ impl Secret {
 }
 
 fn new_client(who: &EntityName, secret: Option<&Secret>, addrs: &EntityAddrVec, timer: u64) -> ClientIo {
-    let keeper = secret.map(|secret| TicketKeeper::new(who.clone(), secret.key.clone()));
-    ClientIo::new(vec![addrs.clone()], EntityType::CLIENT, keeper, timer)
+    ClientIo::new(vec![addrs.clone()], who.clone(), secret.map(|secret| secret.key.clone()), timer)
 }
 
 impl ManagerIo {

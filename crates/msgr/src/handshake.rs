@@ -288,6 +288,11 @@ impl Connection {
                 self.session_key = Some(session_key);
                 secret = connection_secret;
             }
+        } else if let (Role::Dialer { service: EntityType::MON, .. }, Some(keeper)) =
+            (&self.role, ctx.keeper.as_deref_mut())
+        {
+            // OSDs take it from the client: requests of two clients with one number would pass for each other's.
+            keeper.take_global_id(done.global_id);
         }
         let name = EntityName::new(self.peer_type, "");
         let identity = Identity { name, global_id: done.global_id, caps: String::new() };

@@ -219,6 +219,27 @@ fn a_client_names_itself_by_the_id_that_it_authenticated_as() {
 }
 
 #[test]
+fn the_id_that_a_monitor_gave_is_the_clients_with_osds_without_cephx_too() {
+    let mut pair = Pair::new(method::NONE, con_mode::CRC, EntityType::MON, 4);
+    pair.run().unwrap();
+    let global_id = pair.keeper.global_id();
+    assert_ne!(global_id, 0);
+    pair.keys.service = EntityType::OSD;
+    pair.ends = [
+        Pair::dialer(method::NONE, con_mode::CRC, EntityType::OSD, None),
+        Pair::acceptor(EntityType::OSD, method::NONE, con_mode::CRC),
+    ];
+    pair.seen = Default::default();
+    pair.begin();
+    pair.run().unwrap();
+    let established = pair.seen[1].iter().find_map(|event| match event {
+        ConnEvent::Established(established) => Some(established.identity.global_id),
+        _ => None,
+    });
+    assert_eq!(established, Some(global_id));
+}
+
+#[test]
 fn messages_cross_in_every_mode() {
     for (auth, mode) in
         [(method::NONE, con_mode::CRC), (method::CEPHX, con_mode::CRC), (method::CEPHX, con_mode::SECURE)]
