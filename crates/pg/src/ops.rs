@@ -298,15 +298,22 @@ impl Pg {
         load
     }
 
-    /// A request that was put aside.
-    fn aside(&mut self, head: &HObject, load: LoadId) -> Option<&mut WaitingOp> {
-        let ops = self.ops.objects.get_mut(head)?;
-        ops.loading.iter_mut().find(|(number, _)| *number == load).map(|(_, waiting)| &mut **waiting)
+    fn take_back(&mut self, head: &HObject, load: LoadId) -> Option<WaitingOp> {
+        self.take_back_if(head, load, |_| true)
     }
 
-    fn take_back(&mut self, head: &HObject, load: LoadId) -> Option<WaitingOp> {
+    /// Takes back a request that was put aside, if it is there and is to go on.
+    fn take_back_if(
+        &mut self,
+        head: &HObject,
+        load: LoadId,
+        goes_on: impl FnOnce(&mut WaitingOp) -> bool,
+    ) -> Option<WaitingOp> {
         let ops = self.ops.objects.get_mut(head)?;
         let at = ops.loading.iter().position(|(number, _)| *number == load)?;
+        if !goes_on(&mut ops.loading[at].1) {
+            return None;
+        }
         let mut waiting = ops.loading.remove(at).1;
         ops.is_change_loading = ops.loading.iter().any(|(_, waiting)| waiting.is_ordered);
         waiting.is_asking = false;

@@ -55,8 +55,9 @@ impl Pg {
                 return ctx.reading.wait(self.pgid);
             }
         }
-        let bytes = lacking.iter().map(|missing| ctx.store.load_bytes(missing));
-        waiting.loaded_bytes = bytes.fold(waiting.loaded_bytes, u64::saturating_add);
+        for missing in &lacking {
+            waiting.loaded_bytes = waiting.loaded_bytes.saturating_add(ctx.store.load_bytes(missing));
+        }
         waiting.loading = lacking.len();
         let load = self.put_aside(head, waiting);
         for missing in lacking {
@@ -74,8 +75,12 @@ impl Pg {
         waiting: &WaitingOp,
         store: &dyn ObjectStore,
     ) -> Vec<NotCached> {
-        let may_lack = waiting.loads.is_empty() || waiting.op.ops.len() > 1;
-        let reads = may_lack.then(|| exec::plain_reads(&waiting.op)).into_iter().flatten();
+        let mut reads = exec::plain_reads(&waiting.op);
+        if waiting.op.ops.len() == 1 {
+            let read = reads.next().filter(|_| waiting.loads.is_empty());
+            let missing = read.and_then(|(offset, len)| store.lacks(self.coll, head, offset, len));
+            return missing.map_or_else(Vec::new, |missing| vec![missing]);
+        }
         let lacking = reads.filter_map(|(offset, len)| store.lacks(self.coll, head, offset, len));
         let (most, mut bytes) = (waiting.loaded_bytes.max(KEPT_BYTES_MAX), 0u64);
         let is_within = |missing: &NotCached| {
@@ -106,17 +111,23 @@ impl Pg {
         ctx: &mut Ctx<'_>,
     ) {
         let Completion::Loaded(token, result) = completion else { return };
-        let Some(waiting) = self.aside(head, load) else { return ctx.store.unload(token) };
-        waiting.loads.push(token);
-        waiting.loading = waiting.loading.saturating_sub(1);
-        if let Err(error) = result {
-            waiting.unloadable.get_or_insert_with(|| (wanted.clone(), error));
-        }
-        if waiting.loading > 0 {
+        let mut is_there = false;
+        let waiting = self.take_back_if(head, load, |waiting| {
+            is_there = true;
+            waiting.loads.push(token);
+            waiting.loading = waiting.loading.saturating_sub(1);
+            if let Err(error) = result {
+                waiting.unloadable.get_or_insert_with(|| Box::new((wanted.clone(), error)));
+            }
+            waiting.loading == 0
+        });
+        let Some(mut waiting) = waiting else {
+            if !is_there {
+                ctx.store.unload(token);
+            }
             return;
-        }
-        let Some(mut waiting) = self.take_back(head, load) else { return };
-        match waiting.unloadable.take() {
+        };
+        match waiting.unloadable.take().map(|unloadable| *unloadable) {
             None => self.go_on(head, waiting, ctx),
             Some((wanted, error)) => {
                 let what = if matches!(error, ReadError::Corrupt { .. }) { "corrupt" } else { "unreadable" };

@@ -26,7 +26,7 @@ pub(crate) struct WaitingOp {
     /// How many loads for it are under way.
     pub(super) loading: usize,
     /// What could not be loaded of these, and why.
-    pub(super) unloadable: Option<(HObject, ReadError)>,
+    pub(super) unloadable: Option<Box<(HObject, ReadError)>>,
     /// How much data `loads` hold, with what is being loaded.
     pub(super) loaded_bytes: u64,
     /// Its slot among the requests that keep much while they load more, once it has one.

@@ -6,7 +6,7 @@ use types::{CollId, HObject, Mutation, Pairs, Transaction, TxnOp};
 use super::{
     Store,
     steps::{STEP_PAGES_MAX, is_stepwise},
-    write::note_cloned,
+    write::cloned_by,
 };
 use crate::{
     device::BLOCK,
@@ -96,9 +96,8 @@ impl Store {
         let mut sums = Sums::default();
         // What moves in steps takes no more than one of them before a checkpoint gives that back.
         let pages_max = || if is_stepwise(txn) { STEP_PAGES_MAX } else { usize::MAX };
-        let (mut has_moved, mut cloned) = (false, None);
+        let (mut has_moved, cloned) = (false, cloned_by(txn));
         for op in &txn.ops {
-            note_cloned(&mut cloned, op);
             match op {
                 TxnOp::CreateCollection | TxnOp::RemoveCollection => {}
                 // Entries that move leave pages with nothing, and fill others.
@@ -114,7 +113,7 @@ impl Store {
                     has_moved = true;
                 }
                 TxnOp::Object(object, mutation) if !is_resident(object) => {
-                    self.add_mutation(&mut sums, txn.coll, object, mutation, cloned.as_ref());
+                    self.add_mutation(&mut sums, txn.coll, object, mutation, cloned);
                 }
                 TxnOp::Object(_, Mutation::OmapSet(pairs)) if has_moved => {
                     sums.growth.own_bytes += self.own_need(pairs);

@@ -21,10 +21,11 @@ pub(super) struct Queued {
     pub(super) directs_left: usize,
 }
 
-/// Remembers the last object that the transaction has made as a clone.
-pub(super) fn note_cloned(cloned: &mut Option<HObject>, op: &TxnOp) {
-    if let TxnOp::Object(object, Mutation::CloneFrom { .. }) = op {
-        *cloned = Some(object.clone());
+/// The object that a transaction makes as a clone before anything else.
+pub(super) fn cloned_by(txn: &Transaction) -> Option<&HObject> {
+    match txn.ops.first() {
+        Some(TxnOp::Object(object, Mutation::CloneFrom { .. })) => Some(object),
+        _ => None,
     }
 }
 
@@ -51,9 +52,9 @@ impl Store {
         let index = self.last_txn;
         self.index.txn = index;
         let mut draft = Draft::new(txn.coll);
-        let (mut directs_left, mut cloned) = (0, None);
+        let cloned = cloned_by(&txn).cloned();
+        let mut directs_left = 0;
         for op in txn.ops {
-            note_cloned(&mut cloned, &op);
             self.submit_op(&mut draft, op, index, cloned.as_ref(), &mut directs_left);
         }
         self.queue.push_back(Queued { txn: index, encoded: draft.finish(), directs_left });
@@ -81,8 +82,9 @@ impl Store {
     }
 
     /// True for a write whose whole blocks do not wait to be written in place: one that is large, or to an object that
-    /// the same transaction makes as a clone. The next clone is made of that one, as where an object is recovered with
-    /// its clones, and blocks that were pending then would be written for each of them.
+    /// the same transaction makes as a clone ([`cloned_by`]). The next clone is made of that one, as where an object is
+    /// recovered with its clones, and blocks that were pending then would be written for each of them.
+    #[inline]
     pub(super) fn goes_to_new_space(
         &self,
         object: &HObject,
