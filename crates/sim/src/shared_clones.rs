@@ -1,5 +1,5 @@
 //! Clones share what has not changed with each other and with their head. An OSD that is made anew is filled with
-//! objects that share it again, and so takes no more space than the others.
+//! objects that share it again, and so takes no more space than what they do not share.
 
 use bytes::Bytes;
 use client::Request;
