@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use cluster::Cluster;
 
-/// Sets an omap of 40 MiB in one request, one of 64 MiB in many, an xattr of 33 MiB, and 20 MiB of data.
+/// Sets an omap of 40 MiB in one request, one of 64 MiB in many, an xattr of 33 MiB, and 20 MiB of data; more than is
+/// taken in one request is refused.
 const FILL: &str = r#"
-import rados
+import errno, rados
 c = rados.Rados(conffile='ceph.conf'); c.connect(); i = c.open_ioctx('p')
 def put(name, keys, value):
     with rados.WriteOpCtx() as op:
@@ -19,6 +20,13 @@ for part in range(64):
     put('many', ['k%02d-%05d' % (part, at) for at in range(1024)], b'2' * 1024)
 i.set_xattr('attr', 'x', b'3' * (33 << 20))
 i.write('data', b'4' * (20 << 20))
+# Is refused, and holds up nothing: its connection would be made again, and it would be sent again, for ever.
+for data in [b'8' * (129 << 20), b'8' * (300 << 20)]:
+    refused = i.aio_write_full('refused', data)
+    behind = i.aio_write_full('behind', b'9')
+    for wait in [behind, refused]:
+        wait.wait_for_complete()
+    assert (refused.get_return_value(), behind.get_return_value()) == (-errno.EMSGSIZE, 0)
 i.close(); c.shutdown()
 print('filled')
 "#;

@@ -242,6 +242,24 @@ impl Body for MOSDOp {
     }
 
     fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {
+        let data = Reader::new(Bytes::clone(&raw.data));
+        MOSDOp::decode_with(raw, Some(data))
+    }
+}
+
+impl MOSDOp {
+    /// A request whose payload was too long to be taken: its ops have no data, and it can only be refused.
+    pub fn decode_too_long(raw: RawMessage) -> Result<MOSDOp, DecodeError> {
+        match raw.kind {
+            MOSDOp::KIND => MOSDOp::decode_with(raw, None),
+            kind => Err(DecodeError::Invalid {
+                what: "kind of a message without its payload",
+                value: kind.into(),
+            }),
+        }
+    }
+
+    fn decode_with(raw: RawMessage, mut data: Option<Reader>) -> Result<MOSDOp, DecodeError> {
         if raw.version < 8 {
             return Err(DecodeError::Invalid { what: "MOSDOp version", value: u64::from(raw.version) });
         }
@@ -259,14 +277,13 @@ impl Body for MOSDOp {
         let locator = ObjectLocator::decode(input)?;
         let oid = Bytes::decode(input)?;
         let count = usize::from(u16::decode(input)?);
-        let mut data = Reader::new(Bytes::clone(&raw.data));
-        let mut ops = OsdOp::decode_ops(count, input, &mut data)?;
+        let mut ops = OsdOp::decode_ops(count, input, data.as_mut())?;
         for op in &mut ops {
             if !op.data.is_empty() && op.data.len() < raw.data.len() / SMALL_PART {
                 op.data = Bytes::copy_from_slice(&op.data);
             }
         }
-        let data_sums = raw.data.sums().filter(|_| data.remaining() == 0).cloned();
+        let data_sums = raw.data.sums().filter(|_| data.is_none_or(|data| data.remaining() == 0)).cloned();
         Ok(MOSDOp {
             pgid,
             shard,

@@ -95,7 +95,7 @@ impl Body for MOSDOpReply {
         let bad_replay_version = EVersion::decode(input)?;
         let epoch = Epoch::decode(input)?;
         let count = u32::decode(input)? as usize;
-        let mut ops = OsdOp::decode_ops(count, input, &mut Reader::new(Bytes::clone(&raw.data)))?;
+        let mut ops = OsdOp::decode_ops(count, input, Some(&mut Reader::new(Bytes::clone(&raw.data))))?;
         let retry_attempt = i32::decode(input)?;
         for op in &mut ops {
             op.result = i32::decode(input)?;

@@ -249,10 +249,11 @@ impl OsdOp {
         }
     }
 
+    /// Ops without their data where that is not here.
     pub(crate) fn decode_ops(
         count: usize,
         front: &mut Reader,
-        data: &mut Reader,
+        mut data: Option<&mut Reader>,
     ) -> Result<Vec<OsdOp>, DecodeError> {
         if count * OP_BYTES > front.remaining() {
             return Err(DecodeError::Truncated { needed: count * OP_BYTES, available: front.remaining() });
@@ -263,7 +264,8 @@ impl OsdOp {
             let flags = u32::decode(front)?;
             let params = OpParams(front.array()?);
             let bytes = u32::decode(front)? as usize;
-            ops.push(OsdOp { code, flags, params, data: data.take(bytes)?, ..OsdOp::default() });
+            let data = data.as_mut().map_or_else(|| Ok(Bytes::new()), |data| data.take(bytes))?;
+            ops.push(OsdOp { code, flags, params, data, ..OsdOp::default() });
         }
         Ok(ops)
     }

@@ -94,6 +94,8 @@ pub enum ConnEvent {
     Established(Box<Established>),
     /// A message.
     Message(RawMessage),
+    /// A message from whoever has dialed, without its payload, which is longer than what is taken.
+    TooLong(RawMessage),
     /// The peer has everything up to this number.
     Acked(u64),
     /// The acceptor of a lossless session does not know it: begin a new one.
@@ -352,11 +354,14 @@ impl Connection {
     }
 
     fn on_frame(&mut self, frame: Frame, ctx: &mut Ctx<'_>, out: &mut Output) -> Result<(), CloseReason> {
-        let Frame { segments: [first, front, middle, data], data_sums, tag } = frame;
+        let Frame { segments: [first, front, middle, data], data_sums, tag, is_cut } = frame;
         let malformed = CloseReason::Protocol(tag.0);
         match tag {
             Tag::MESSAGE => {
                 let header = Header::from_prefix(first).map_err(|_| malformed)?;
+                if is_cut && matches!(self.role, Role::Dialer { .. }) {
+                    return Err(CloseReason::Protocol(tag.0));
+                }
                 // Only the dialer keeps messages until they are acknowledged.
                 if header.ack_seq > 0 && matches!(self.role, Role::Dialer { .. }) {
                     out.events.push(ConnEvent::Acked(header.ack_seq));
@@ -366,7 +371,8 @@ impl Connection {
                     Arrival::Again => return Ok(()),
                     Arrival::Gap => return Err(CloseReason::Protocol(tag.0)),
                 }
-                out.events.push(ConnEvent::Message(RawMessage {
+                let event = if is_cut { ConnEvent::TooLong } else { ConnEvent::Message };
+                out.events.push(event(RawMessage {
                     kind: header.kind,
                     version: header.version,
                     compat: header.compat,

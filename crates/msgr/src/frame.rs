@@ -84,6 +84,9 @@ const DATA_BYTES_MAX: u32 = 128 << 20;
 /// entity); what is typed is in a front, as are values of `config-key` (64 KiB).
 const COMMAND_FRONT_BYTES_MAX: u32 = 1 << 20;
 const COMMAND_BYTES_MAX: u32 = 16 << 20;
+/// Longest front of a message whose payload is too long to be taken: what comes of that is dropped, so that the message
+/// can be refused.
+const REFUSED_FRONT_BYTES_MAX: u32 = 1 << 20;
 
 /// What a peer may send, by what it is known to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +121,8 @@ pub(crate) struct Frame {
     pub(crate) segments: [Bytes; SEGMENTS_MAX],
     /// The checksums of the last segment, where the frame brought one.
     pub(crate) data_sums: Option<Sums>,
+    /// There was more payload than is taken: none of it is here.
+    pub(crate) is_cut: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +130,8 @@ struct Preamble {
     tag: u8,
     count: usize,
     lengths: [u32; SEGMENTS_MAX],
+    /// The payload is longer than what is taken.
+    is_cut: bool,
 }
 
 impl Preamble {
@@ -144,7 +151,7 @@ impl Preamble {
         out
     }
 
-    fn decode(bytes: &[u8; PREAMBLE_BYTES], limits: Limits) -> Result<Preamble, FrameError> {
+    fn decode(bytes: &[u8; PREAMBLE_BYTES], limits: Limits, is_secure: bool) -> Result<Preamble, FrameError> {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if crc32c(0, &bytes[..28]) != word(28) {
             return Err(FrameError::Crc);
@@ -157,6 +164,7 @@ impl Preamble {
         }
         let (front_max, data_max) = limits.of_message();
         let mut lengths = [0; SEGMENTS_MAX];
+        let mut is_cut = false;
         for (index, length) in lengths.iter_mut().enumerate().take(count) {
             *length = word(2 + index * 6);
             let limit = match (is_message, index) {
@@ -164,11 +172,16 @@ impl Preamble {
                 (true, 3) => data_max,
                 (true, _) => front_max,
             };
-            if *length > limit {
+            is_cut = *length > limit && index == 3 && limits == Limits::Any && !is_secure;
+            if *length > limit && !is_cut {
                 return Err(FrameError::TooLong { bytes: *length });
             }
         }
-        Ok(Preamble { tag, count, lengths })
+        let front_bytes = lengths[1].saturating_add(lengths[2]);
+        if is_cut && front_bytes > REFUSED_FRONT_BYTES_MAX {
+            return Err(FrameError::TooLong { bytes: front_bytes });
+        }
+        Ok(Preamble { tag, count, lengths, is_cut })
     }
 
     fn padded(bytes: usize) -> usize {
@@ -221,6 +234,18 @@ struct Begun {
     raw: [u8; PREAMBLE_BYTES],
     /// The part of the first segment that is encrypted with the preamble.
     inline: Bytes,
+    /// Of a frame that is cut, once all before the payload is there.
+    cut: Option<Cut>,
+}
+
+/// What is kept of a frame whose payload is dropped.
+#[derive(Debug)]
+struct Cut {
+    first: Bytes,
+    front: Bytes,
+    middle: Bytes,
+    /// Bytes of payload that are still to come.
+    left: usize,
 }
 
 /// Takes frames out of received bytes.
@@ -254,7 +279,7 @@ impl FrameReader {
 
     /// Bytes that the frame under way still needs; 0 when unknown.
     pub(crate) fn bytes_wanted(&self) -> usize {
-        let begun = self.begun.as_ref();
+        let begun = self.begun.as_ref().filter(|begun| !begun.preamble.is_cut);
         begun.map_or(0, |begun| {
             begun.preamble.rest_bytes(self.cipher.is_some()).saturating_sub(self.rope.len())
         })
@@ -262,7 +287,7 @@ impl FrameReader {
 
     /// What is there of a large frame under way; forgotten here.
     pub(crate) fn take_partial(&mut self) -> Option<PartialFrame> {
-        let Begun { preamble, .. } = self.begun.as_ref()?;
+        let Begun { preamble, .. } = self.begun.as_ref().filter(|begun| !begun.preamble.is_cut)?;
         let is_secure = self.cipher.is_some();
         let bytes = preamble.rest_bytes(is_secure);
         if bytes < LARGE_FRAME_BYTES {
@@ -301,6 +326,9 @@ impl FrameReader {
                 None => return Ok(None),
             },
         };
+        if begun.preamble.is_cut {
+            return self.drop_payload(begun);
+        }
         let rest_bytes = begun.preamble.rest_bytes(self.cipher.is_some());
         if self.rope.len() < rest_bytes {
             self.begun = Some(begun);
@@ -309,13 +337,41 @@ impl FrameReader {
         Ok(Some(begun))
     }
 
+    /// Goes on with a frame whose payload is dropped as it comes. It is whole when its end is there.
+    fn drop_payload(&mut self, mut begun: Begun) -> Result<Option<Begun>, FrameError> {
+        let lengths = begun.preamble.lengths;
+        let before: usize = lengths[..3].iter().map(|length| *length as usize).sum();
+        if begun.cut.is_none() && self.rope.len() >= before + 4 {
+            let first = take_segment(&mut self.rope, lengths[0], true);
+            if !first.is_empty() && self.rope.take_array() != Some(crc32c(SEED, &first).to_le_bytes()) {
+                return Err(FrameError::Crc);
+            }
+            let front = take_segment(&mut self.rope, lengths[1], true);
+            let middle = take_segment(&mut self.rope, lengths[2], true);
+            begun.cut = Some(Cut { first, front, middle, left: lengths[3] as usize });
+        }
+        if let Some(cut) = &mut begun.cut {
+            let count = cut.left.min(self.rope.len());
+            self.rope.skip(count);
+            cut.left -= count;
+            if cut.left == 0 && self.rope.len() >= EPILOGUE_BYTES {
+                return Ok(Some(begun));
+            }
+        }
+        self.begun = Some(begun);
+        Ok(None)
+    }
+
     /// Takes the rest of a frame, all of which is there; none if its sender gave it up.
     fn finish(
         &mut self,
         begun: Begun,
         transcript: Option<&mut Vec<u8>>,
     ) -> Result<Option<Frame>, FrameError> {
-        let Begun { preamble, raw, inline } = begun;
+        let Begun { preamble, raw, inline, cut } = begun;
+        if let Some(cut) = cut {
+            return cut_frame(preamble, cut, &mut self.rope);
+        }
         let rest_bytes = preamble.rest_bytes(self.cipher.is_some());
         if let Some(transcript) = transcript {
             transcript.extend_from_slice(&raw);
@@ -328,7 +384,12 @@ impl FrameReader {
                 secure_segments(&preamble, inline, rest, cipher)?.map(|segments| (segments, None))
             }
         };
-        Ok(parts.map(|(segments, data_sums)| Frame { tag: Tag(preamble.tag), segments, data_sums }))
+        Ok(parts.map(|(segments, data_sums)| Frame {
+            tag: Tag(preamble.tag),
+            segments,
+            data_sums,
+            is_cut: false,
+        }))
     }
 
     /// Takes a preamble, if it is there.
@@ -345,8 +406,8 @@ impl FrameReader {
                 (*raw, plain.slice(PREAMBLE_BYTES..))
             }
         };
-        let preamble = Preamble::decode(&raw, self.limits)?;
-        Ok(Some(Begun { preamble, raw, inline }))
+        let preamble = Preamble::decode(&raw, self.limits, self.cipher.is_some())?;
+        Ok(Some(Begun { preamble, raw, inline, cut: None }))
     }
 }
 
@@ -410,6 +471,21 @@ fn crc_segments(preamble: &Preamble, rope: &mut Rope) -> Result<Option<SummedSeg
     Ok(is_complete(*status)?.then_some(([first, front, middle, data], data_sums)))
 }
 
+/// The frame whose payload was dropped; none if the sender gave it up. The payload's checksum says nothing about the
+/// rest.
+fn cut_frame(preamble: Preamble, cut: Cut, rope: &mut Rope) -> Result<Option<Frame>, FrameError> {
+    let Cut { first, front, middle, left: _ } = cut;
+    let epilogue: [u8; EPILOGUE_BYTES] = rope.take_array().ok_or(FrameError::Epilogue)?;
+    let (status, sums) = epilogue.split_first().ok_or(FrameError::Epilogue)?;
+    let is_sound = |(sum, part): (&[u8; 4], &Bytes)| u32::from_le_bytes(*sum) == crc32c(SEED, part);
+    if !sums.as_chunks().0.iter().zip([&front, &middle]).all(is_sound) {
+        return Err(FrameError::Crc);
+    }
+    let segments = [first, front, middle, Bytes::new()];
+    let frame = Frame { tag: Tag(preamble.tag), segments, data_sums: None, is_cut: true };
+    Ok(is_complete(*status)?.then_some(frame))
+}
+
 /// The segments; none if the sender gave the frame up.
 fn secure_segments(
     preamble: &Preamble,
@@ -470,7 +546,7 @@ impl FrameWriter {
         let lengths = [first.len() as u32, front.len() as u32, 0, data_bytes as u32];
         // Trailing empty segments are left out.
         let count = lengths.iter().rposition(|l| *l > 0).map_or(1, |last| last + 1);
-        let preamble = Preamble { tag: tag.0, count, lengths };
+        let preamble = Preamble { tag: tag.0, count, lengths, is_cut: false };
         match &mut self.cipher {
             None => {
                 let front_crc = front_crc.unwrap_or_else(|| crc32c(SEED, front));

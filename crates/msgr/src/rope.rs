@@ -47,6 +47,19 @@ impl Rope {
         }
     }
 
+    /// Drops the first `count` bytes, which are there.
+    pub(crate) fn skip(&mut self, mut count: usize) {
+        self.bytes -= count;
+        while let Some(piece) = self.pieces.front_mut().filter(|_| count > 0) {
+            let part = piece.len().min(count);
+            piece.advance(part);
+            count -= part;
+            if piece.is_empty() {
+                self.pieces.pop_front();
+            }
+        }
+    }
+
     /// The first `count` bytes, if there are that many.
     pub(crate) fn take(&mut self, count: usize) -> Option<Bytes> {
         if count > self.bytes {

@@ -448,6 +448,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             (ConnEvent::Message(raw), purpose) => {
                 return self.on_message(conn, (id, purpose), raw, wire, out);
             }
+            (ConnEvent::TooLong(raw), _) => return self.refuse_too_long(conn, raw, wire),
             (ConnEvent::Acked(seq), Purpose::Osd(osd)) => {
                 if let Some(peer) = self.osds.get_mut(&osd) {
                     peer.session.acked(seq);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     crypto::Cipher,
-    frame::{FrameReader, FrameWriter, Limits},
+    frame::{FrameError, FrameReader, FrameWriter, Limits, Tag},
 };
 
 fn ends(is_secure: bool) -> (FrameWriter, FrameReader) {
@@ -187,5 +187,41 @@ fn a_frame_that_is_cut_early_keeps_no_receive_buffer() {
         assert_eq!(!received.is_unique(), is_kept, "{cut}");
         reader.push(wire.slice(cut..));
         assert_eq!(reader.next(None).unwrap().unwrap().segments[3], vec![0u8; 8000]);
+    }
+}
+
+/// What is before the payload comes without it, in little memory, however the bytes come.
+#[test]
+fn a_payload_that_is_too_long_is_dropped_as_it_comes() {
+    let payload: Vec<Payload> = Payload::zeros((128 << 20) + 1).collect();
+    let (mut writer, mut reader) = ends(false);
+    let mut wire = Vec::new();
+    let front = Bytes::from_static(b"front");
+    writer.frame(Tag::MESSAGE, b"header", (&front, None), &payload, &mut wire);
+    writer.frame(Tag::MESSAGE, b"another", (&front, None), &[], &mut wire);
+    let mut got = Vec::new();
+    for (at, piece) in wire.iter().enumerate() {
+        let pieces = piece.chunks(if at == 0 { 7 } else { 1 << 20 });
+        for piece in pieces.map(Bytes::copy_from_slice) {
+            reader.push(piece);
+            while let Some(frame) = reader.next(None).unwrap() {
+                got.push(frame);
+            }
+            assert!(reader.bytes_wanted() < 1_000);
+            assert!(reader.take_partial().is_none_or(|part| part.bytes < 1_000));
+        }
+    }
+    let [cut, whole] = &got[..] else { panic!("{}", got.len()) };
+    assert_eq!((&cut.segments[0][..], &cut.segments[1], cut.segments[3].len()), (&b"header"[..], &front, 0));
+    assert!(cut.is_cut && !whole.is_cut);
+    assert_eq!(&whole.segments[0][..], b"another");
+    // Who is no client, or hides what it says, may not send so much.
+    for (limits, is_secure) in [(Limits::Command, false), (Limits::Any, true)] {
+        let (mut writer, mut reader) = ends(is_secure);
+        reader.ready(limits);
+        let mut wire = Vec::new();
+        writer.frame(Tag::MESSAGE, b"header", (&front, None), &payload, &mut wire);
+        reader.push(wire[0].slice(..wire[0].len().min(100)));
+        assert!(matches!(reader.next(None), Err(FrameError::TooLong { .. })), "{limits:?}");
     }
 }

@@ -62,7 +62,7 @@ fn ident(target_addr: EntityAddr) -> ClientIdent {
 fn established(pair: &mut Pair) -> Option<Box<Established>> {
     std::mem::take(&mut pair.seen[1]).into_iter().find_map(|event| match event {
         ConnEvent::Established(end) => Some(end),
-        ConnEvent::Message(_) | ConnEvent::Acked(_) | ConnEvent::SessionReset => None,
+        ConnEvent::Message(_) | ConnEvent::TooLong(_) | ConnEvent::Acked(_) | ConnEvent::SessionReset => None,
     })
 }
 

@@ -61,7 +61,9 @@ impl World {
                     again.iter().for_each(|(seq, raw)| self.pair.send(0, raw, Some(*seq)));
                 }
                 ConnEvent::Acked(seq) => self.session.acked(seq),
-                ConnEvent::Message(_) | ConnEvent::SessionReset => panic!("not in this world"),
+                ConnEvent::Message(_) | ConnEvent::TooLong(_) | ConnEvent::SessionReset => {
+                    panic!("not in this world")
+                }
             }
         }
     }

@@ -4,7 +4,9 @@
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
+use messages::{MOSDOp, MOSDOpReply, RawMessage};
 use msgr::PartialFrame;
+use types::Errno;
 
 use crate::{
     Wire,
@@ -97,6 +99,25 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         if matches!(link.large, Some(LargeFrame::Waiting(_))) {
             wire.pause_receive(conn, true);
         }
+    }
+
+    /// Refuses a client's request whose payload is longer than what is taken, as Ceph does: if the connection was
+    /// closed, the client would send it again, for ever. False for a message that cannot be refused.
+    pub(super) fn refuse_too_long(
+        &mut self,
+        conn: C,
+        raw: RawMessage,
+        wire: &mut impl Wire<Conn = C>,
+    ) -> bool {
+        let (kind, tid) = (raw.kind, raw.tid);
+        let client = self.links.get(&conn).filter(|link| link.is_client).map(|link| link.id);
+        let (Some(id), Ok(op)) = (client, MOSDOp::decode_too_long(raw)) else {
+            tracing::warn!(kind, "a message is too long; closing its connection");
+            return false;
+        };
+        let reply = MOSDOpReply::refusal(&op, Errno::EMSGSIZE, op.epoch);
+        self.send(id, tid, &reply.into(), wire);
+        true
     }
 
     /// Goes on with the frames for which there is room, in their order: a larger one is not passed over for ever.

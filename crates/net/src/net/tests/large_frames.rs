@@ -1,5 +1,8 @@
 //! Clients that send large messages, or begin to.
 
+use messages::{MOSDOp, OpCode, OsdOp};
+use types::{Epoch, Errno};
+
 use super::{
     pair::{Pair, ping},
     *,
@@ -151,4 +154,22 @@ fn a_frame_that_waits_and_comes_nevertheless_is_taken() {
         assert_eq!(pair.split(), (vec![1, 2], paused));
     }
     assert_eq!(pair.heard(), 1);
+}
+
+/// Its client would send it again over the next connection.
+#[test]
+fn a_request_with_more_than_is_taken_is_refused_over_its_connection() {
+    let (mut pair, ids) = Pair::with_clients(EntityType::CLIENT, 1);
+    let write = OsdOp { data: Bytes::from(vec![0; 129 * MIB]), ..OsdOp::new(OpCode::WRITEFULL) };
+    let op = MOSDOp { epoch: Epoch(7), oid: "o".into(), ops: vec![write], ..MOSDOp::default() };
+    pair.nets[0].send(ids[0], 5, &op.into(), &mut pair.ends[0]);
+    pair.nets[0].send(ids[0], 6, &ping(), &mut pair.ends[0]);
+    pair.run();
+    assert_eq!((pair.split(), &pair.ends[1].closed[..]), ((vec![], vec![]), &[][..]));
+    assert_eq!(pair.heard(), 1, "what came behind it");
+    let refused = pair.told[0].iter().find_map(|event| match event {
+        NetEvent::Received(_, tid, Message::MOSDOpReply(reply)) => Some((*tid, reply.result, reply.epoch)),
+        _ => None,
+    });
+    assert_eq!(refused, Some((5, Errno::EMSGSIZE.negated(), Epoch(7))));
 }
