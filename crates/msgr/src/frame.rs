@@ -85,8 +85,8 @@ const DATA_BYTES_MAX: u32 = 128 << 20;
 const COMMAND_FRONT_BYTES_MAX: u32 = 1 << 20;
 const COMMAND_BYTES_MAX: u32 = 16 << 20;
 /// Longest front of a message whose payload is too long to be taken: what comes of that is dropped, so that the message
-/// can be refused.
-const REFUSED_FRONT_BYTES_MAX: u32 = 1 << 20;
+/// can be refused. Requests with so much data have few ops.
+const REFUSED_FRONT_BYTES_MAX: u32 = 32 << 10;
 
 /// What a peer may send, by what it is known to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -184,6 +184,11 @@ impl Preamble {
         Ok(Preamble { tag, count, lengths, is_cut })
     }
 
+    /// What comes between a preamble and the payload in crc mode: segments, and the checksum of the first one.
+    fn bytes_before_payload(&self) -> usize {
+        self.lengths[..3].iter().map(|length| *length as usize).sum::<usize>() + 4
+    }
+
     fn padded(bytes: usize) -> usize {
         bytes.next_multiple_of(16)
     }
@@ -279,10 +284,13 @@ impl FrameReader {
 
     /// Bytes that the frame under way still needs; 0 when unknown.
     pub(crate) fn bytes_wanted(&self) -> usize {
-        let begun = self.begun.as_ref().filter(|begun| !begun.preamble.is_cut);
-        begun.map_or(0, |begun| {
-            begun.preamble.rest_bytes(self.cipher.is_some()).saturating_sub(self.rope.len())
-        })
+        let rest = self.begun.as_ref().map_or(0, |begun| match (begun.preamble.is_cut, &begun.cut) {
+            (false, _) => begun.preamble.rest_bytes(self.cipher.is_some()),
+            // What is dropped is taken as it comes.
+            (true, Some(_)) => 0,
+            (true, None) => begun.preamble.bytes_before_payload(),
+        });
+        rest.saturating_sub(self.rope.len())
     }
 
     /// What is there of a large frame under way; forgotten here.
@@ -340,8 +348,7 @@ impl FrameReader {
     /// Goes on with a frame whose payload is dropped as it comes. It is whole when its end is there.
     fn drop_payload(&mut self, mut begun: Begun) -> Result<Option<Begun>, FrameError> {
         let lengths = begun.preamble.lengths;
-        let before: usize = lengths[..3].iter().map(|length| *length as usize).sum();
-        if begun.cut.is_none() && self.rope.len() >= before + 4 {
+        if begun.cut.is_none() && self.rope.len() >= begun.preamble.bytes_before_payload() {
             let first = take_segment(&mut self.rope, lengths[0], true);
             if !first.is_empty() && self.rope.take_array() != Some(crc32c(SEED, &first).to_le_bytes()) {
                 return Err(FrameError::Crc);
