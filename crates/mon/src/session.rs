@@ -121,12 +121,16 @@ impl Mon {
         let Some(session) = self.sessions.get_mut(&conn) else { return };
         session.hostname = subscribe.hostname;
         text_limit::cut(&mut session.hostname, HOSTNAME_BYTES_MAX);
+        let wanted = subscribe.what.iter().find(|(what, _)| *what == "osdmap").map(|(_, item)| item.start);
         for (what, item) in subscribe.what.into_iter().filter(|(what, _)| is_served(what)) {
             if may_read || needs_no_right(&what) {
                 session.subscribe(what, Sub::new(item));
             } else {
                 tracing::debug!("{} may not read the monitor: no {what} for it", session.peer.name);
             }
+        }
+        if let (Some(osd), Some(start)) = (self.osd_of(conn), wanted) {
+            self.note_wanted_map(osd, start);
         }
         self.check_subs(conn, effects);
     }

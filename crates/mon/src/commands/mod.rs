@@ -175,7 +175,7 @@ impl Request<'_> {
         if !row.is_change() {
             return (row.run)(self).into();
         }
-        if row.module == "osd"
+        if changes_osdmap(row)
             && let Some(why) = self.mon.cannot_change_osdmap()
         {
             return Reply::fail(Errno::EIO, why).into();
@@ -194,6 +194,11 @@ impl Request<'_> {
         }
         Answer { reply, waits: true }
     }
+}
+
+/// Commands whose changes OSDs have to heed; some are in Ceph's table as the manager's.
+fn changes_osdmap(row: &Row) -> bool {
+    row.module == "osd" || row.sig.starts_with("osd ") || row.sig.starts_with("balancer execute")
 }
 
 /// What a command does.

@@ -156,6 +156,9 @@ fn reweights(map: &OsdMap, plan: &Plan, mut load: Load) -> Vec<(OsdId, u32, u32)
     let mut out = Vec::new();
     for (osd, used) in load.by_osd {
         let weight = map.weight(osd);
+        if weight == 0 || !map.exists(osd) {
+            continue;
+        }
         let fair = (load.average / used * f64::from(weight)) as u32;
         let new = if used >= overload {
             fair.max(weight.saturating_sub(step))
@@ -276,12 +279,13 @@ fn run(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let load = if is_by_pg { load_by_pg(req, &plan)? } else { load_by_space(req)? };
     let average = load.average;
     let overload = average * plan.oload as f64 / 100.0;
-    let changes = reweights(req.map(), &plan, load);
-    let mut changed = req.map().clone();
+    // An OSD may be on its way out.
+    let changes = reweights(req.next_map(), &plan, load);
+    let mut changed = req.next_map().clone();
     for (osd, _, new) in &changes {
         changed.osd_weight[osd.0 as usize] = *new;
     }
-    let spread = spread(req.map(), &changed, &plan.pools);
+    let spread = spread(req.next_map(), &changed, &plan.pools);
     let fraction = |weight: u32| f64::from(weight) / f64::from(WEIGHT_IN);
     let json = || {
         let one = |(osd, old, new): &(OsdId, u32, u32)| json!({"osd": osd.0, "weight": fraction(*old), "new_weight": fraction(*new)});

@@ -82,13 +82,18 @@ impl Mute {
 }
 
 impl Mon {
+    /// True when whatever has not been reported since the monitor started need not be waited for.
+    pub(crate) fn has_settled(&self, wall: UTime) -> bool {
+        wall.since(self.started) >= SETTLING
+    }
+
     /// Ends mutes whose time is over, and those that are not sticky also when the check clears or gets worse.
     pub(crate) fn tick_mutes(&mut self, wall: UTime) {
         if self.next.mutes.is_empty() {
             return;
         }
         // Before that, checks come and go merely because reports are still missing.
-        let is_settled = self.stats.knows_all(&self.committed.osdmap) || wall.since(self.started) >= SETTLING;
+        let is_settled = self.has_settled(wall) || self.stats.knows_all(&self.committed.osdmap);
         let health = is_settled.then(|| self.health());
         for (code, mute) in self.next.mutes.as_ref().clone() {
             let verdict = match &health {

@@ -108,11 +108,21 @@ impl Mon {
         Some(format!("OSDs have had OSD map {newest}, and this monitor {known}: its ledger is an older copy"))
     }
 
-    /// OSDs that are up and have had maps that are not known here.
+    /// An OSD asks for maps from `start` on: it has the one before. It asks before it reports.
+    pub(crate) fn note_wanted_map(&mut self, osd: OsdId, start: u64) {
+        let epoch = Epoch(u32::try_from(start.saturating_sub(1)).unwrap_or(u32::MAX));
+        if epoch > self.committed.osdmap.epoch {
+            self.osds.ahead.insert(osd, epoch);
+        }
+    }
+
+    /// OSDs that have had maps that are not known here: those that are up, and those that are here, as an older map may
+    /// not know that they are up.
     pub(crate) fn osds_ahead(&self) -> impl Iterator<Item = (OsdId, Epoch)> {
         let map = &self.committed.osdmap;
         let ahead = self.osds.ahead.iter().map(|(osd, epoch)| (*osd, *epoch));
-        ahead.filter(|(osd, epoch)| map.is_up(*osd) && *epoch > map.epoch)
+        let is_here = |osd| self.sessions.keys().any(|conn| self.osd_of(*conn) == Some(osd));
+        ahead.filter(move |(osd, epoch)| *epoch > map.epoch && (map.is_up(*osd) || is_here(*osd)))
     }
 
     /// Tells the cluster log that an OSD is not let in, or may not be heeded, unless it was told lately.

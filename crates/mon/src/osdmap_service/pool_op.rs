@@ -23,6 +23,9 @@ impl Mon {
             Err(Errno::EINVAL)
         } else if !self.may_pool_op(conn, op) {
             Err(Errno::EPERM)
+        } else if self.cannot_change_osdmap().is_some() {
+            // A snapshot's id would be one that was given before.
+            Err(Errno::EIO)
         } else {
             self.run_pool_op(wall, op)
         };

@@ -131,9 +131,11 @@ impl Mon {
         let is_over = (pool.quota_bytes_max > 0 && sum.bytes >= pool.quota_bytes_max)
             || (pool.quota_objects_max > 0 && sum.objects >= pool.quota_objects_max);
         let both = PoolFlags::FULL | PoolFlags::FULL_QUOTA;
-        // What was reported can prove that a quota is reached; only reports on all PGs prove that it is not.
+        // What was reported can prove that a quota is reached; only reports on all PGs prove that it is not. But some
+        // PGs may have no OSD that could report.
         let has_quota = pool.quota_bytes_max > 0 || pool.quota_objects_max > 0;
-        if has_quota && !is_over && !self.stats.knows_pool(&self.next.osdmap, id) {
+        let is_known = self.has_settled(wall) || self.stats.knows_pool(&self.next.osdmap, id);
+        if has_quota && !is_over && !is_known {
             return;
         }
         if is_over != pool.flags.has(PoolFlags::FULL_QUOTA) {

@@ -53,11 +53,12 @@ pub(crate) struct Stats {
 
 impl Mon {
     pub(crate) fn on_pg_stats(&mut self, now: Instant, wall: UTime, report: MPGStats) {
+        // Of an older copy of the ledger, too, by which the OSD is not up.
+        self.note_osd_epoch(now, wall, report.osd, report.epoch);
         if !self.committed.osdmap.is_up(report.osd) {
             return;
         }
         self.osds.note_report(report.osd, now);
-        self.note_osd_epoch(now, wall, report.osd, report.epoch);
         self.stats.version += 1;
         self.stats.osds.insert(report.osd, report.stat);
         self.stats.pool_statfs.insert(report.osd, report.pool_stat.into_iter().collect());

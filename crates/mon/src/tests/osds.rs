@@ -4,11 +4,14 @@ use codec::Decode;
 use crush::BucketAlg;
 use messages::{
     MMgrOpen, MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MPGStats,
-    Message, SubscribeItem,
+    Message, PoolOpCode, SubscribeItem,
 };
-use types::{Epoch, Errno, Incremental, OsdId, OsdMap, OsdState, Uuid};
+use types::{Epoch, Errno, Incremental, OsdId, OsdMap, OsdStat, OsdState, Uuid, WEIGHT_IN};
 
-use super::cluster::{ADMIN, Cluster, addr, boot_message, maps_sent};
+use super::{
+    cluster::{ADMIN, Cluster, addr, boot_message, maps_sent},
+    pools::pool_op,
+};
 use crate::ConnId;
 
 fn failure(reporter: i32, target: i32, up_from: Epoch, is_immediate: bool, secs: u64) -> MOSDFailure {
@@ -759,11 +762,54 @@ fn a_monitor_whose_osds_have_newer_maps_changes_none() {
     cluster.say(Cluster::osd_conn(1), report(newest.next()));
     let fence = r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"10.1.2.3:0/5"}"#;
     assert_eq!(cluster.refused(fence).0, Errno::EIO.negated());
+    assert_eq!(cluster.refused(r#"{"prefix":"osd pool set noautoscale"}"#).0, Errno::EIO.negated());
+    // It may have been given before.
+    let snap = pool_op(&mut cluster, PoolOpCode::CREATE_UNMANAGED_SNAP, 0, "");
+    assert_eq!((snap.reply_code, snap.response), (Errno::EIO.negated(), None));
     assert_eq!(cluster.map().epoch, newest);
     assert!(cluster.text(r#"{"prefix":"health","detail":"detail"}"#).contains("MON_LEDGER_OLD"));
     assert!(cluster.text(r#"{"prefix":"log last","num":10}"#).contains("osd.1 has OSD map"));
     cluster.say(Cluster::osd_conn(1), report(newest));
     cluster.ok(fence);
+}
+
+/// The copy is of a time when the OSD was down, and the OSD asks for maps before it reports.
+#[test]
+fn an_osd_with_newer_maps_counts_though_it_is_down_in_an_older_one() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
+    let newest = cluster.map().epoch;
+    let start = u64::from(newest.0) + 2;
+    let what = [("osdmap".to_owned(), SubscribeItem { start, flags: 0 })].into();
+    cluster.say(Cluster::osd_conn(1), MMonSubscribe { what, ..MMonSubscribe::default() });
+    let fence = r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"10.1.2.3:0/5"}"#;
+    assert_eq!(cluster.refused(fence).0, Errno::EIO.negated());
+    cluster.say(Cluster::osd_conn(1), MPGStats { osd: OsdId(1), epoch: newest, ..MPGStats::default() });
+    cluster.ok(fence);
+    cluster.say(
+        Cluster::osd_conn(1),
+        MPGStats { osd: OsdId(1), epoch: newest.next().next(), ..MPGStats::default() },
+    );
+    assert_eq!(cluster.refused(fence).0, Errno::EIO.negated());
+}
+
+#[test]
+fn an_osd_that_is_about_to_be_out_gets_no_weight_by_its_load() {
+    let mut cluster = Cluster::with_rbd();
+    for (id, kb_used) in [(0, 1 << 10), (1, 1 << 19), (2, 1 << 10)] {
+        let stat = OsdStat { kb: 1 << 20, kb_used, ..OsdStat::default() };
+        let epoch = cluster.map().epoch;
+        cluster.say(Cluster::osd_conn(id), MPGStats { osd: OsdId(id), epoch, stat, ..MPGStats::default() });
+    }
+    let by_load = r#"{"prefix":"osd reweight-by-utilization"}"#;
+    cluster.ok(by_load);
+    assert!((1..WEIGHT_IN).contains(&cluster.map().weight(OsdId(1))));
+    cluster.is_committing = false;
+    for command in [r#"{"prefix":"osd out","ids":["1"]}"#, by_load] {
+        assert!(cluster.try_command(ADMIN, command, b"").is_none(), "it is not committed");
+    }
+    cluster.commit();
+    assert_eq!(cluster.map().weight(OsdId(1)), 0);
 }
 
 #[test]

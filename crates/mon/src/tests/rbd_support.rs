@@ -394,8 +394,11 @@ fn a_running_task_is_stopped_when_it_is_cancelled() {
     world.text(&format!(r#"{{"prefix":"rbd task cancel","task_id":"{id}"}}"#));
     assert_eq!(world.last_run(), (run, None));
     assert_eq!(world.tasks()[0]["canceled"], true);
+    // It said so just before.
+    world.cluster.event(Event::RunProgress(run, 0.5));
     world.cluster.event(Event::RunEnded { run, code: None, text: String::new() });
     assert!(world.tasks().is_empty());
+    assert_eq!(world.cluster.json(r#"{"prefix":"progress json"}"#)["events"], serde_json::json!([]));
 }
 
 #[test]

@@ -104,6 +104,23 @@ fn flags(cluster: &Cluster, pool: i64) -> PoolFlags {
 }
 
 #[test]
+fn a_pg_without_osds_does_not_keep_its_pool_full_for_ever() {
+    let mut cluster = Cluster::with_rbd();
+    cluster.report_all();
+    cluster.mon.stats.pgs_mut().for_each(|stat| stat.sum.bytes = 1 << 20);
+    cluster.ok(r#"{"prefix":"osd pool set-quota","pool":"rbd","field":"max_bytes","val":"4K"}"#);
+    cluster.pass(Duration::from_secs(3));
+    assert!(flags(&cluster, 1).has(PoolFlags::FULL_QUOTA));
+    cluster.restart();
+    // No OSD reports any.
+    cluster.ok(r#"{"prefix":"osd pool set-quota","pool":"rbd","field":"max_bytes","val":"1G"}"#);
+    cluster.pass(Duration::from_secs(40));
+    assert!(flags(&cluster, 1).has(PoolFlags::FULL_QUOTA));
+    cluster.pass(Duration::from_secs(40));
+    assert!(!flags(&cluster, 1).has(PoolFlags::FULL_QUOTA));
+}
+
+#[test]
 fn what_no_osd_has_reported_yet_is_as_it_was() {
     let mut cluster = Cluster::with_rbd();
     cluster.ok(r#"{"prefix":"osd pool create","pool":"big","pg_num":128}"#);

@@ -155,7 +155,8 @@ impl Mon {
             return;
         }
         self.rbd_support.tasks.set_progress(fraction);
-        if let Some(task) = self.rbd_support.tasks.running() {
+        // What one said before it was killed would bring back its event.
+        if let Some(task) = self.rbd_support.tasks.running().filter(|task| !task.is_canceled) {
             let refs = task.refs.to_value();
             self.progress.update(
                 wall,
