@@ -174,13 +174,36 @@ pub fn record_object() -> HObject {
 }
 
 /// The change of the PG's record by which the copy lacks an object, which is at `version` where it is whole.
-pub fn lacking(object: &HObject, version: EVersion) -> Mutation {
+fn lacking(object: &HObject, version: EVersion) -> Mutation {
     let mut change = meta::MetaChange::default();
     change.missing(object, Some(version));
     Mutation::OmapSet(change.into_entries())
 }
 
 impl Pg {
+    /// True for an object of the collection that is none of the PG's: what has come of one that another OSD sends in
+    /// parts.
+    pub fn puts_together(&self, object: &HObject) -> bool {
+        self.gathered.objects().any(|other| other == object)
+    }
+
+    /// The change of the record by which a file of this copy lacks an object that cannot be read. None where the copy
+    /// lacks it anyway: what is there is of a version before the one that the record tells. `version` is that of what
+    /// is there.
+    ///
+    /// # Errors
+    /// Those of `version`.
+    pub fn as_lacking<E>(
+        &self,
+        object: &HObject,
+        version: impl FnOnce() -> Result<EVersion, E>,
+    ) -> Result<Option<Mutation>, E> {
+        if self.missing.contains_key(object) {
+            return Ok(None);
+        }
+        Ok(Some(lacking(object, version()?)))
+    }
+
     /// Of when the copy is, for a file of it that an OSD of this cluster makes. `maps`: those that the OSD keeps, from
     /// the last one that the copy saw on, or from the oldest one. A copy keeps the map that its last interval began
     /// with, and is in that interval until they tell of another one.
@@ -290,6 +313,18 @@ mod tests {
         store.submit(Token(0), txn);
         let pg = Pg::load(1, coll.0, OsdId(4), &store).unwrap().unwrap();
         assert_eq!(pg.missing.get(&object), Some(&version));
+    }
+
+    #[test]
+    fn an_object_that_is_missing_already_stays_so_in_its_version() {
+        let mut world = crate::test_world::World::active();
+        let (object, other) = (HObject::default(), HObject::max());
+        let newer = EVersion::new(Epoch(3), 9);
+        world.pg.missing.insert(object.clone(), newer);
+        let older = || Ok::<_, ()>(EVersion::new(Epoch(3), 3));
+        assert_eq!(world.pg.as_lacking(&object, older), Ok(None));
+        assert_eq!(world.pg.as_lacking(&other, older), older().map(|older| Some(lacking(&other, older))));
+        assert_eq!(world.pg.as_lacking(&other, || Err(())), Err(()));
     }
 
     proptest! {

@@ -13,7 +13,7 @@ use codec::Decode;
 use osd::MapStore;
 use pg::{
     LoadError, Pg,
-    export::{CopyHead, MAGIC, Part, lacking, record_object},
+    export::{CopyHead, MAGIC, Part, record_object},
 };
 use store::{ObjectStore, OmapMost, ReadError};
 use types::{CollId, EVersion, Epoch, HObject, Mutation, OsdId, OsdMap, PgId, Transaction, TxnOp};
@@ -36,14 +36,9 @@ const BLOCK_BYTES: u64 = codec::BLOCK_BYTES as u64;
 pub fn store_export(target: &StoreTarget, pg: &str, path: &Path, despite_damage: bool) -> Result<()> {
     let pgid = PgId::parse(pg).with_context(|| format!("{pg} is no PG: they are named as 1.a is"))?;
     let mut inspection = find(target, pgid)?;
-    let hidden: Vec<String> = inspection.inspected.problems().iter().map(ToString::to_string).collect();
-    if !hidden.is_empty() && !despite_damage {
-        bail!(
-            "objects and changes may be missing in the copy, or old, without a sign of it: {}; --despite-damage \
-             writes it all the same",
-            hidden.join("; ")
-        );
-    }
+    // It may be found on the way.
+    inspection.go_on_without_what_is_damaged();
+    check_damage(&inspection, despite_damage)?;
     if inspection.inspected.moved_between()?.contains(&CollId::pg(pgid)) {
         bail!("PG {pgid} was being split or merged when the OSD ended: no copy of it is whole");
     }
@@ -54,7 +49,8 @@ pub fn store_export(target: &StoreTarget, pg: &str, path: &Path, despite_damage:
         loaded => Ok(loaded),
     })?;
     let pg = pg.with_context(|| format!("the record of PG {pgid}"))?;
-    let pg = pg.with_context(|| match hidden.is_empty() {
+    let is_sound = inspection.inspected.problems().is_empty();
+    let pg = pg.with_context(|| match is_sound {
         true => format!("the copy of PG {pgid} was being removed"),
         false => {
             format!("the record of PG {pgid} is not there: it was being removed, or is what was damaged")
@@ -63,16 +59,30 @@ pub fn store_export(target: &StoreTarget, pg: &str, path: &Path, despite_damage:
     let head = head(&mut inspection, &pg)?;
     let file = private::new_file(path).with_context(|| path.display().to_string())?;
     let mut file = Export { file: BufWriter::new(file), parts: 0 };
-    let outcome = write(&mut inspection, &head, &mut file);
+    let outcome = write(&mut inspection, &pg, &head, &mut file);
+    let outcome = outcome.and_then(|lost| check_damage(&inspection, despite_damage).map(|()| lost));
     let lost = outcome.inspect_err(|_| drop(fs::remove_file(path)))?;
     durable::sync_names(durable::folder_of(path))?;
     let bytes = fs::metadata(path)?.len();
     println!("{}: PG {pgid} of osd.{osd} at OSD map {}, {bytes} bytes", path.display(), pg.epoch());
-    for problem in &hidden {
+    for problem in inspection.inspected.problems() {
         println!("some of it may be missing or old: {problem}");
     }
     for error in &lost {
         println!("missing in it: {error:#}");
+    }
+    Ok(())
+}
+
+/// Refuses what damage of the index or the journal may hide something of.
+fn check_damage(inspection: &Inspection, despite_damage: bool) -> Result<()> {
+    let problems: Vec<String> = inspection.inspected.problems().iter().map(ToString::to_string).collect();
+    if !problems.is_empty() && !despite_damage {
+        bail!(
+            "objects and changes may be missing in the copy, or old, without a sign of it: {}; --despite-damage \
+             writes it all the same",
+            problems.join("; ")
+        );
     }
     Ok(())
 }
@@ -126,7 +136,12 @@ impl Export {
 }
 
 /// Writes all of it; tells what could not be read.
-fn write(inspection: &mut Inspection, head: &CopyHead, out: &mut Export) -> Result<Vec<anyhow::Error>> {
+fn write(
+    inspection: &mut Inspection,
+    pg: &Pg,
+    head: &CopyHead,
+    out: &mut Export,
+) -> Result<Vec<anyhow::Error>> {
     let (coll, record) = (CollId::pg(head.pgid), record_object());
     out.file.write_all(MAGIC).context("writing the file")?;
     out.part(&Part::Head(head.clone()))?;
@@ -134,11 +149,11 @@ fn write(inspection: &mut Inspection, head: &CopyHead, out: &mut Export) -> Resu
     let (mut lost, mut changes) = (Vec::new(), Vec::new());
     let mut names = inspection.objects_after(coll, None)?;
     while let Some(last) = names.last().cloned() {
-        for object in names.iter().filter(|name| **name != record) {
+        for object in names.iter().filter(|name| **name != record && !pg.puts_together(name)) {
             match write_object(inspection, coll, object, out) {
                 Err(error) if error.is::<ReadError>() => {
                     out.object(coll, object, Mutation::Remove)?;
-                    changes.push(lacking(object, version_of(inspection, coll, object)?));
+                    changes.extend(pg.as_lacking(object, || version_of(inspection, coll, object))?);
                     lost.push(error);
                 }
                 written => written?,

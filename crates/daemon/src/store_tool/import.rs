@@ -18,6 +18,8 @@ use super::{StoreTarget, inspection::Inspection, store_runner::StoreRunner};
 
 /// Transactions under way.
 const DEPTH: usize = 16;
+/// What a part needs beside its bytes: a small object's block of data, and its entry in the index.
+const PART_BYTES: u64 = 5 << 10;
 /// Free space that stays, beside twice what the file has.
 const FREE_BYTES: u64 = 64 << 20;
 
@@ -42,7 +44,8 @@ pub fn store_import(target: &StoreTarget, path: &Path, despite_gap: bool) -> Res
     let (_, device) = target.open(&mut reactor)?;
     let config = device.store_config();
     let mut runner = StoreRunner::mount(reactor, device, config)?;
-    let (needed, free) = (2 * copy.bytes + FREE_BYTES, runner.store.usage().available_bytes);
+    let needed = 2 * copy.bytes + parts.parts * PART_BYTES + FREE_BYTES;
+    let free = runner.store.usage().available_bytes;
     ensure!(free >= needed, "{needed} bytes must be free for it, {free} are");
     while let Some(txn) = copy.next().with_context(name)? {
         runner.store.submit(Token(0), txn);

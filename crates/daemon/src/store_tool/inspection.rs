@@ -1,6 +1,6 @@
 //! A store that is only looked at, with what its questions need read from the device.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use reactor::Reactor;
 use store::{Completion, Config, Inspected, Mount, NotCached, ObjectStore, Store};
 use types::{CollId, HObject, Token};
@@ -20,6 +20,10 @@ pub(super) struct Inspection {
     reactor: Reactor,
     device: Device,
     pub(super) inspected: Inspected,
+    /// Problems that whoever asks knows of.
+    known: usize,
+    /// Answers may lack what damage hides that is found on the way.
+    goes_on: bool,
 }
 
 impl Inspection {
@@ -37,17 +41,30 @@ impl Inspection {
             Mount::take_inspected,
             &|| Ok(()),
         )?;
-        Ok(Inspection { reactor, device, inspected: inspected? })
+        let inspected = inspected?;
+        let known = inspected.problems().len();
+        Ok(Inspection { reactor, device, inspected, known, goes_on: false })
+    }
+
+    /// From now on answers may lack what damage hides that is found on the way: see [`Inspected::problems`] afterwards.
+    pub(super) fn go_on_without_what_is_damaged(&mut self) {
+        self.goes_on = true;
     }
 
     /// Asks until it is answered, and has read what is missing meanwhile.
+    ///
+    /// # Errors
+    /// When that cannot be read; when it brings to light that the index is damaged, unless that is no matter.
     pub(super) fn ask<T>(&mut self, question: impl Fn(&Store) -> Result<T, NotCached>) -> Result<T> {
         loop {
             match question(&self.inspected.store) {
                 Ok(answer) => {
                     self.inspected.store.unload(QUESTION);
                     self.inspected.forget();
-                    return Ok(answer);
+                    match self.inspected.problems().get(self.known..) {
+                        Some([problem, ..]) if !self.goes_on => bail!("{problem}"),
+                        _ => return Ok(answer),
+                    }
                 }
                 Err(missing) => self.load(missing)?,
             }

@@ -1,6 +1,6 @@
 //! A store with its device on a reactor, driven as an OSD drives it.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use reactor::Reactor;
 use store::{Completion, Config, ObjectStore, Store};
 use types::{CollId, Token, Transaction, TxnOp};
@@ -40,6 +40,8 @@ impl StoreRunner {
             if !completions.is_empty() || self.store.is_idle() {
                 return Ok(completions);
             }
+            // What waits then waits for room that nothing gives.
+            ensure!(self.in_flight > 0, "the store has no room for what it is to take");
             for (token, result) in self.wait()? {
                 self.store.device_done(token, result);
             }
@@ -81,5 +83,39 @@ impl StoreRunner {
         let answers = self.device.wait(&mut self.reactor)?;
         self.in_flight -= answers.len();
         Ok(answers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use store::StoreIdentity;
+    use types::{HObject, Mutation, PgId, PoolId, Uuid};
+
+    use super::*;
+    use crate::device_paths::DevicePaths;
+
+    #[test]
+    fn what_has_no_room_is_not_waited_for() {
+        let folder = std::env::temp_dir().join(format!("loligo-store-runner-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut reactor = Reactor::new(reactor::Config::default()).unwrap();
+        let paths = DevicePaths { main: folder.join("block"), journal: None, index: None };
+        let device = Device::create(&mut reactor, &paths, 64 << 20, &mut |_| Ok(())).unwrap();
+        let (store_uuid, fsid) = (Uuid([1; 16]), Uuid::NIL);
+        let identity = StoreIdentity { store_uuid, fsid, osd: 0, shard: 0, shards: 1 };
+        device.format(identity, &mut reactor).unwrap();
+        let config = device.store_config();
+        let mut runner = StoreRunner::mount(reactor, device, config).unwrap();
+        let coll = CollId::pg(PgId::new(PoolId(1), 0));
+        runner.submit(Token(0), coll, vec![TxnOp::CreateCollection]);
+        let refused = (0..200).find_map(|number| {
+            let object = HObject { oid: Bytes::from(format!("{number}")), ..HObject::default() };
+            let write = Mutation::Write { offset: 0, data: Bytes::from(vec![1; 1 << 20]).into() };
+            runner.submit(Token(1), coll, vec![TxnOp::Object(object, write)]);
+            runner.settle().err()
+        });
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(refused.unwrap().to_string().contains("no room"));
     }
 }

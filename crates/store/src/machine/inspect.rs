@@ -121,13 +121,21 @@ impl Mount {
 }
 
 impl Inspected {
-    /// Lets go of index pages that are not held, until they take no more memory than they may.
+    /// Lets go of index pages that are not held, until they take no more memory than they may. Those that were damaged
+    /// are [`Inspected::problems`] from now on.
     pub fn forget(&mut self) {
+        for (what, block) in std::mem::take(&mut self.store.page_loads.corrupt) {
+            let problem = Problem::Index { what, offset: block * BLOCK };
+            if !self.findings.problems.contains(&problem) {
+                self.findings.problems.push(problem);
+            }
+        }
         self.store.look_again();
         self.store.evict_pages();
     }
 
-    /// The damage that was seen when it was opened: what it hides is missing in the store's answers.
+    /// The damage that was seen when it was opened, and in what was read since, up to the last [`Inspected::forget`]:
+    /// what it hides is missing in the store's answers.
     pub fn problems(&self) -> &[Problem] {
         &self.findings.problems
     }

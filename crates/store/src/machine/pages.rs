@@ -201,9 +201,10 @@ impl Store {
             self.index.directory.set_loaded(&first, true);
         }
         // Later on nobody may take what the page names for absent: it stays what is yet to be read.
+        let result = if self.is_opening { Ok(()) } else { Err(ReadError::Device) };
         for waiter in waiters {
             if let Waiter::Load(token, _) = waiter {
-                self.completions.push(Completion::Loaded(token, Err(ReadError::Device)));
+                self.completions.push(Completion::Loaded(token, result));
             }
         }
         if !self.is_opening {

@@ -190,7 +190,7 @@ fn fill(seed: u64, index: Option<u64>) {
 
 #[test]
 fn on_a_nearly_full_device_every_crash_is_survived() {
-    for seed in crash::seeds(6) {
+    for seed in crash::seeds(3) {
         for index in [None, Some(256 << 10), Some(1 << 20), Some(64 << 20)] {
             fill(seed, index);
         }

@@ -264,6 +264,33 @@ fn who_only_looks_needs_no_more_memory_than_it_may_have() {
     assert_eq!(problems, [crate::Problem::Index { what: "index page", offset }]);
 }
 
+#[test]
+fn who_only_looks_goes_on_without_a_damaged_page_and_is_told() {
+    let mut rng = StdRng::seed_from_u64(10);
+    let (mut store, mut disk) = filled(&mut rng);
+    store.unmount_after(&mut disk, &mut rng);
+    let mut inspected = inspected(&mut disk, &mut rng);
+    let key = crate::index::Key::of(coll(1), &object(777));
+    assert!(inspected.store.index.is_absent(&key));
+    let run = inspected.store.index.directory.page_at(&key).place.blob.runs[0];
+    disk.flip_bit(run.start * BLOCK + 50, 3);
+    let (mut names, mut from) = (Vec::new(), HObject::min());
+    loop {
+        let more = ask(&mut inspected.store, &mut disk, &mut rng, |s| s.list(coll(1), &from, 100)).unwrap();
+        let more: Vec<_> = more.into_iter().filter(|name| names.last() != Some(name)).collect();
+        inspected.forget();
+        let Some(last) = more.last() else { break };
+        from = last.clone();
+        names.extend(more);
+    }
+    assert!(!names.contains(&object(777)));
+    assert!((OBJECTS as usize / 4..OBJECTS as usize / 2).contains(&names.len()), "{}", names.len());
+    assert_eq!(
+        inspected.problems(),
+        [crate::Problem::Index { what: "index page", offset: run.start * BLOCK }]
+    );
+}
+
 fn record() -> HObject {
     HObject { oid: Bytes::from_static(b"record"), pool: PoolId(-2), ..HObject::default() }
 }
