@@ -12,8 +12,9 @@ const OP_BYTES_MAX: u64 = 128 << 20;
 /// full shard makes all shards stop reading.
 const SHARD_OP_BYTES_MIN: u64 = 16 << 20;
 
-/// Payload of ops that wait for a map, at most, in bytes; then connections of clients that send more are closed. As
-/// nothing more is received from these clients, that is for many of them with a large write each.
+/// Payload of ops that wait for a map, and of those that wait for a PG, at most, in bytes; then connections of clients
+/// that send more are closed. As nothing more is received from these clients, that is for many of them with a large
+/// write each.
 const AHEAD_BYTES_MAX: u64 = 512 << 20;
 /// What a shard may hold of that at least: two of the longest messages.
 const SHARD_AHEAD_BYTES_MIN: u64 = 256 << 20;
@@ -42,6 +43,11 @@ pub(crate) struct Admission {
     has_told_full: bool,
 }
 
+/// True when so much waits that who sends more is closed.
+fn is_too_much(waiting: &OpThrottle, shards: u16) -> bool {
+    waiting.bytes() > (AHEAD_BYTES_MAX / u64::from(shards)).max(SHARD_AHEAD_BYTES_MIN)
+}
+
 impl Admission {
     /// True while one of `shards` shards, as this one, holds as much of clients as it wants to.
     pub(crate) fn is_full(&self, shards: u16) -> bool {
@@ -55,12 +61,17 @@ impl Admission {
 
     /// True when more waits for a map than may.
     pub(crate) fn is_too_much_ahead(&self, shards: u16) -> bool {
-        self.ahead.bytes() > (AHEAD_BYTES_MAX / u64::from(shards)).max(SHARD_AHEAD_BYTES_MIN)
+        is_too_much(&self.ahead, shards)
     }
 
     /// True when as much waits for PGs to come as may be held otherwise.
     pub(crate) fn is_too_early(&self, shards: u16) -> bool {
         is_full(&self.early, shards)
+    }
+
+    /// True when more waits for PGs to come than may.
+    pub(crate) fn is_too_much_early(&self, shards: u16) -> bool {
+        is_too_much(&self.early, shards)
     }
 
     /// Clients' ops that are not answered.

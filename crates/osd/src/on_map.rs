@@ -240,6 +240,7 @@ impl Osd {
         let is_own = before.is_up(me) && is_over(me);
         for osd in before.osds().filter(|osd| *osd != me && before.is_up(*osd)) {
             if is_own || is_over(osd) {
+                self.leases.forget_granted(osd);
                 self.pgs.forget_contact(osd);
                 ctx.effects.push(Effect::ForgetOsd(osd));
             }

@@ -129,9 +129,9 @@ impl Osd {
             PingOp::REPLY => {
                 // A peer with a newer map may follow another primary: its answer grants no lease.
                 if ping.epoch <= self.map.epoch {
-                    let sent = Instant(ping.stamp_ns);
-                    self.leases.on_granted(from, sent);
-                    self.send_other_shards(|| ShardMessage::LeaseGranted(from, sent), ctx);
+                    let (up_from, sent) = (ping.up_from, Instant(ping.stamp_ns));
+                    self.on_lease_granted(from, up_from, sent);
+                    self.send_other_shards(|| ShardMessage::LeaseGranted(from, up_from, sent), ctx);
                 }
                 self.on_room(from, &ping, ctx);
                 if self.heartbeat.on_reply(ctx.now, from, Instant(ping.stamp_ns)) {
@@ -139,6 +139,14 @@ impl Osd {
                 }
             }
             other => tracing::debug!(op = other.0, "an unknown heartbeat"),
+        }
+    }
+
+    /// An OSD has answered a ping that left here at `sent`, in its life that began in the epoch `up_from`. An earlier
+    /// one than the map shows grants nothing, as the present one knows nothing of it.
+    pub(crate) fn on_lease_granted(&mut self, from: OsdId, up_from: Epoch, sent: Instant) {
+        if up_from == self.map.up_from(from) {
+            self.leases.on_granted(from, sent);
         }
     }
 

@@ -415,11 +415,11 @@ impl Osd {
 
     /// Wakes the PGs whose time has come.
     pub(crate) fn wake_pgs(&mut self, ctx: &mut Ctx<'_>) {
-        while let Some((at, pgid)) = self.pgs.wakes.pop_first() {
-            if at > ctx.now {
-                self.pgs.wakes.insert((at, pgid));
-                break;
-            }
+        let is_due = |(at, _): &(Instant, PgId)| *at <= ctx.now;
+        let due: Vec<_> = self.pgs.wakes.extract_if(.., |wake| is_due(wake)).collect();
+        // Those that want to be woken at once, to go on with something long, are woken by the timer: what has come
+        // meanwhile has its turn first.
+        for (_, pgid) in due {
             self.pg_event(pgid, Event::Wake, ctx);
         }
         self.set_wake_timer(ctx);

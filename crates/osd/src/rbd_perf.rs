@@ -10,6 +10,8 @@ use crate::{ConnId, Effect, Osd, ShardMessage, osd::Ctx, shard::CONTROL};
 
 /// Ops that are timed at once; others are not counted.
 const OPS_MAX: usize = 4_096;
+/// How long ops are waited for when there are more.
+const OP_PATIENCE: Duration = Duration::from_secs(60);
 /// Images between two reports; others are not counted.
 const IMAGES_MAX: usize = 4_096;
 
@@ -45,6 +47,10 @@ fn image_of(pool: PoolId, nspace: &[u8], oid: &[u8]) -> Option<ImageKey> {
 
 impl ImagePerf {
     fn start(&mut self, now: Instant, conn: ConnId, tid: u64, op: &MOSDOp) {
+        if self.started.len() >= OPS_MAX {
+            // Another OSD answers those whose PG it leads now.
+            self.started.retain(|_, op| now.since(op.at) < OP_PATIENCE);
+        }
         if self.started.len() >= OPS_MAX {
             return;
         }
@@ -146,6 +152,19 @@ mod tests {
         }
         image_perf.drop_of(ConnId(1));
         assert_eq!(image_perf.started.keys().copied().collect::<Vec<_>>(), [(ConnId(2), 7)]);
+    }
+
+    #[test]
+    fn ops_that_are_answered_elsewhere_do_not_end_the_count() {
+        let mut image_perf = ImagePerf::default();
+        let op = MOSDOp { oid: "rbd_data.104.0".into(), ..MOSDOp::default() };
+        let count = OPS_MAX as u64;
+        (0..count).for_each(|tid| image_perf.start(Instant::default(), ConnId(1), tid, &op));
+        let later = Instant::default() + OP_PATIENCE;
+        for (now, tid) in [(Instant::default(), count), (later, count + 1)] {
+            image_perf.start(now, ConnId(1), tid, &op);
+        }
+        assert_eq!(image_perf.started.keys().copied().collect::<Vec<_>>(), [(ConnId(1), count + 1)]);
     }
 
     #[test]

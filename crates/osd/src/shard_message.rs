@@ -77,7 +77,7 @@ pub enum ShardMessage {
     /// From the control shard: recover these PGs before others, or no more.
     Force(Box<MOSDForceRecovery>),
     /// From the control shard: a peer answered a ping that left then.
-    LeaseGranted(OsdId, Instant),
+    LeaseGranted(OsdId, Epoch, Instant),
     /// From the control shard: a peer's ping was answered then.
     LeaseGiven(OsdId, Instant),
     /// From the control shard: that OSD has so much room.
@@ -254,7 +254,7 @@ impl Osd {
             ShardMessage::Force(message) => self.on_force(&message, ctx),
             ShardMessage::Liveness(waits) => self.on_liveness(from, waits, ctx),
             ShardMessage::ClusterLog(level, line) => self.cluster_log(level, line, ctx),
-            ShardMessage::LeaseGranted(osd, sent) => self.leases.on_granted(osd, sent),
+            ShardMessage::LeaseGranted(osd, up_from, sent) => self.on_lease_granted(osd, up_from, sent),
             ShardMessage::LeaseGiven(osd, at) => self.leases.on_given(osd, at),
             ShardMessage::Room(osd, room) => _ = self.failsafe.rooms.set(osd, room),
             ShardMessage::InjectFailsafe(is_injected) => self.inject_failsafe(is_injected, ctx),

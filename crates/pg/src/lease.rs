@@ -29,7 +29,7 @@ pub const LEASE: Duration = Duration::from_secs(16);
 pub const LEASE_AT_MOST: Duration = Duration::from_millis(16_500);
 
 /// What heartbeats say, for all PGs of an OSD.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Leases {
     /// By peer: when the last ping that it answered left here.
     granted: BTreeMap<OsdId, Instant>,
@@ -42,6 +42,11 @@ impl Leases {
     pub fn on_granted(&mut self, from: OsdId, sent: Instant) {
         let granted = self.granted.entry(from).or_default();
         *granted = (*granted).max(sent);
+    }
+
+    /// The life of `osd` is over, and what it granted with it: its next one knows nothing of that.
+    pub fn forget_granted(&mut self, osd: OsdId) {
+        self.granted.remove(&osd);
     }
 
     /// This OSD answers a ping of `to`.

@@ -259,6 +259,26 @@ fn answers_to_pings_that_have_not_left_grant_nothing() {
 }
 
 #[test]
+fn what_an_earlier_life_granted_is_void() {
+    let mut b = Running::new(B, A, 2);
+    let mut granted = |event| {
+        b.handle(event);
+        b.osd.leases != pg::Leases::default()
+    };
+    let reply = |up_from, epoch| {
+        let reply = MOSDPing { up_from: Epoch(up_from), ..ping(PingOp::REPLY, A, epoch, 900) };
+        Event::Received(CONN, 0, reply.into())
+    };
+    assert!(granted(reply(2, 2)));
+    assert!(
+        !granted(Event::FromMon(maps().into())),
+        "A is down in the third map, and up again in the fourth"
+    );
+    assert!(!granted(reply(2, 2)));
+    assert!(granted(reply(4, 4)));
+}
+
+#[test]
 fn who_takes_nothing_is_reported_at_once_and_not_as_dead() {
     let mut a = Running::new(A, B, 2);
     let mut reported = |event| {

@@ -1,14 +1,20 @@
 //! Clients' ops for PGs that this OSD leads and does not have yet: an OSD with a copy tells of it soon, unless all
 //! copies are down. As they may wait for long, they have a limit of their own: when it is reached, nothing more is
-//! taken from the clients that send more of them, and all others go on.
+//! taken from the clients that send more of them, and all others go on. As each client may have sent one by then, there
+//! is another limit, from which on such clients are closed.
 
 use messages::MOSDOp;
 use types::Instant;
 
-use crate::{ConnId, Osd, on_map::MAP_PATIENCE, osd::Ctx};
+use crate::{
+    ConnId, Osd,
+    on_map::MAP_PATIENCE,
+    osd::{Ctx, WAITING_MAX},
+};
 
 impl Osd {
-    /// Keeps an op that came at `since` until its PG is here.
+    /// Keeps an op that came at `since` until its PG is here. Closes the connection where too many wait: the client
+    /// sends the op again.
     pub(super) fn wait_for_pg(
         &mut self,
         conn: ConnId,
@@ -17,6 +23,10 @@ impl Osd {
         since: Instant,
         ctx: &mut Ctx<'_>,
     ) {
+        if self.admission.is_too_much_early(self.config.shard.count) || self.pgs.early.len() >= WAITING_MAX {
+            tracing::warn!(conn = conn.0, pg = %op.pgid, "too much waits for PGs to come; closing a connection");
+            return self.close_conn(conn, ctx);
+        }
         let permit = self.admission.early.take_at(op.held_bytes(), since);
         self.pgs.early.push((conn, tid, op, permit));
         if self.admission.is_too_early(self.config.shard.count)

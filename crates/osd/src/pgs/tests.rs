@@ -384,6 +384,76 @@ fn ops_for_a_pg_that_is_not_here_keep_no_client_waiting_but_who_sends_too_many()
 }
 
 #[test]
+fn clients_of_a_pg_that_is_not_here_fill_no_memory_however_many_they_are() {
+    let (mut osd, pgid, _) = without_its_pg();
+    let mut store = MemStore::new();
+    let mut closed = 0;
+    for number in 0..200 {
+        let conn = ConnId(1 + number);
+        let locator = ObjectLocator { pool: pgid.pool, ..ObjectLocator::default() };
+        let data = Bytes::from(vec![0; 4 << 20]);
+        let ops = vec![OsdOp { data, ..OsdOp::new(OpCode::WRITEFULL) }];
+        let op = MOSDOp { pgid, epoch: osd.map.epoch, locator, hash: pgid.seed, ops, ..MOSDOp::default() };
+        let came = OsdEvent::Received(conn, 1, Message::MOSDOp(Box::new(op)));
+        for event in [OsdEvent::ConnOpened(conn, Box::new(Peer::client())), came] {
+            let mut effects = Vec::new();
+            osd.handle(Instant(1), UTime::default(), event, &mut store, &mut effects);
+            closed +=
+                effects.iter().filter(|effect| matches!(effect, Effect::Close(of) if *of == conn)).count();
+        }
+    }
+    assert!(closed > 0 && osd.admission.early.bytes() < 520 << 20, "{closed} closed");
+}
+
+#[test]
+fn a_scrub_of_a_lone_copy_gives_way_to_what_has_come() {
+    let (mut osd, pgid, _) = without_its_pg();
+    osd.map.pools.get_mut(&pgid.pool).expect("it is its pool").min_size = 1;
+    let mut store = MemStore::new();
+    let mut act = |osd: &mut Osd, what: &mut dyn FnMut(&mut Osd, &mut Ctx<'_>)| {
+        let mut effects = Vec::new();
+        let mut ctx =
+            Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
+        what(osd, &mut ctx);
+        loop {
+            let done = store.complete();
+            if done.is_empty() {
+                return effects;
+            }
+            for completion in done {
+                let event = OsdEvent::Store(completion);
+                osd.handle(Instant(1), UTime::default(), event, &mut store, &mut effects);
+            }
+        }
+    };
+    let epoch = osd.map.epoch;
+    let creation = PgCreation { pgid, created: epoch, intervals: Vec::new() };
+    act(&mut osd, &mut |osd, ctx| osd.make_pg(creation.clone(), epoch, ctx));
+    let conn = ConnId(1);
+    act(&mut osd, &mut |osd, _| osd.on_conn_opened(conn, Peer::client()));
+    for number in 0..200 {
+        let locator = ObjectLocator { pool: pgid.pool, ..ObjectLocator::default() };
+        let ops = vec![OsdOp::new(OpCode::CREATE)];
+        let oid = Bytes::from(format!("{number}"));
+        let (hash, snapid) = (pgid.seed, SnapId::HEAD);
+        let op = MOSDOp { pgid, epoch, locator, hash, oid, ops, snapid, ..MOSDOp::default() };
+        act(&mut osd, &mut |osd, ctx| osd.on_received(conn, number, op.clone().into(), ctx));
+    }
+    let request = pg::ScrubRequest { is_deep: false, is_repair: false };
+    act(&mut osd, &mut |osd, ctx| osd.scrub_pg(pgid, request, ctx));
+    let mut last = act(&mut osd, &mut |osd, ctx| osd.tick_pgs(ctx));
+    let goes_on = |effects: &[Effect]| {
+        effects.iter().any(|effect| matches!(effect, Effect::SetTimer(WAKE, at) if *at <= Instant(1)))
+    };
+    let mut turns = 0;
+    while goes_on(&last) {
+        turns += 1;
+        last = act(&mut osd, &mut |osd, ctx| osd.wake_pgs(ctx));
+    }
+    assert!(turns >= 8, "200 objects, 25 in a chunk: {turns}");
+}
+
+#[test]
 fn an_event_for_a_pg_that_is_gone_costs_no_memory() {
     let (mut osd, mut store, mut effects) = (Osd::alone(), MemStore::new(), Vec::new());
     let mut ctx = Ctx { now: Instant(1), wall: UTime::default(), store: &mut store, effects: &mut effects };
