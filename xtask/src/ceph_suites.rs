@@ -33,7 +33,7 @@ pub(crate) const USAGE: &str =
     "cargo xtask ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]";
 
 /// Our end-to-end tests that are made for clients of any release.
-const END_TO_END: [&str; 4] = ["rados", "rbd", "commands", "consumers"];
+const END_TO_END: [&str; 4] = ["rados::", "rbd::", "commands::", "consumers::"];
 
 /// Runs [`USAGE`].
 pub(crate) fn run(args: &[String]) -> Result<()> {
@@ -56,9 +56,9 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     }
     share_folders(&root)?;
     if with_e2e {
-        let tests = END_TO_END.iter().flat_map(|name| ["--test", name]);
         let mut cargo = Command::new("cargo");
-        crate::run(cargo.args(["test", "-p", "loligo"]).args(tests).env("LOLIGO_CLIENT_ROOT", &root))?;
+        cargo.args(["test", "-p", "loligo", "--test", "e2e", "--"]).args(END_TO_END);
+        crate::run(cargo.env("LOLIGO_CLIENT_ROOT", &root))?;
     }
     if let Some(ceph) = ceph {
         return workunits::run(&root, &ceph, binary.as_deref(), &wanted);

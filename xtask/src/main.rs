@@ -63,14 +63,20 @@ fn run_tidy() -> Result<()> {
 
 /// For a soak, `PROPTEST_CASES`: 30 times what is usual.
 const SOAK_CASES: u32 = 30 * 256;
+/// For a soak, how often half a million mappings are compared with Ceph's.
+const SOAK_MAPPING_ROUNDS: &str = "10";
 
-/// Many cases of the property tests, which are other ones each time, and many crash seeds of the store and of whole
-/// clusters; the number of seeds is an argument, 1,500 without one.
+/// What a release needs for a request, many cases of the property tests, which are other ones each time, and many crash
+/// seeds of the store and of whole clusters; the number of seeds is an argument, 1,500 without one.
 fn soak(args: &[String]) -> Result<()> {
     let seeds = args.first().map_or("1500", String::as_str);
+    run(Command::new("bench/instructions").arg("--check").current_dir(tidy::workspace_root()))?;
     let mut properties = Command::new("cargo");
     properties.args(["test", "--workspace", "--lib", "--no-fail-fast"]);
-    run(properties.env("PROPTEST_CASES", SOAK_CASES.to_string()))?;
+    properties
+        .env("PROPTEST_CASES", SOAK_CASES.to_string())
+        .env("LOLIGO_MAPPING_ROUNDS", SOAK_MAPPING_ROUNDS);
+    run(&mut properties)?;
     run(Command::new("cargo").args(["test", "--release", "-p", "store"]).env("STORE_CRASH_SEEDS", seeds))?;
     run(Command::new("cargo").args(["test", "--release", "-p", "sim"]).env("SIM_SEEDS", seeds))
 }

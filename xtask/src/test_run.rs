@@ -19,8 +19,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// The package whose tests run real daemons.
-const END_TO_END: &str = "loligo";
+/// The program whose tests run real daemons.
+const END_TO_END: &str = "loligo tests/e2e/main.rs";
 /// End-to-end programs that run at the same time. Each runs as many of its tests at once as there are CPUs.
 const END_TO_END_LANES: usize = 2;
 /// Ends a program that hangs, with what it has started, after an hour: the longest needs some minutes. As it is then in
@@ -38,12 +38,13 @@ const TIMED_OUT: i32 = 124;
 const YIELDING: [&str; 4] =
     ["sh", "-c", r#"chrt --idle --pid 0 $$ 2> /dev/null || renice 10 $$ > /dev/null; exec "$@""#, "sh"];
 
-/// A test program that cargo has built.
+/// A test program that cargo has built, or a module of the end-to-end one.
 struct Program {
-    /// What cargo would call it: `loligo tests/rados.rs`.
+    /// What cargo would call it, and the module: `loligo tests/e2e/main.rs rados`.
     name: String,
-    package: String,
     executable: PathBuf,
+    /// What its tests' names begin with: of a module, `rados::`.
+    tests: String,
     /// Cargo runs tests in the folder of their package.
     folder: PathBuf,
 }
@@ -80,10 +81,15 @@ fn compute(end_to_end: Sender<Program>, outcome: &Mutex<Outcome>) {
         match build(targets) {
             Ok(programs) => {
                 let (waiting, own): (Vec<_>, Vec<_>) =
-                    programs.into_iter().partition(|program| program.package == END_TO_END);
-                // Their lanes take all that is sent.
-                waiting.into_iter().for_each(|program| drop(end_to_end.send(program)));
+                    programs.into_iter().partition(|program| program.name == END_TO_END);
                 computing.extend(own);
+                for program in waiting {
+                    match program.modules() {
+                        // Their lanes take all that is sent.
+                        Ok(parts) => parts.into_iter().for_each(|part| drop(end_to_end.send(part))),
+                        Err(error) => note(outcome, &program.name, Err(error)),
+                    }
+                }
             }
             Err(error) => note(outcome, "build", Err(error)),
         }
@@ -108,9 +114,8 @@ fn compute(end_to_end: Sender<Program>, outcome: &Mutex<Outcome>) {
 fn run_commands(outcome: &Mutex<Outcome>) {
     for (name, command) in [
         // Long, and partly on one CPU alone.
-        ("instructions per request", &["bench/instructions", "--check"][..]),
+        ("instructions per request", &["bench/instructions", "--as-tests", "--check"][..]),
         ("lints", &crate::LINTS),
-        ("documentation tests", &["cargo", "test", "--workspace", "--doc", "--quiet"]),
     ] {
         let start = Instant::now();
         let done = crate::run(yielding(command).current_dir(crate::tidy::workspace_root()));
@@ -184,7 +189,29 @@ impl Program {
         let package = folder.file_name()?.to_str()?.to_owned();
         let source = PathBuf::from(message["target"]["src_path"].as_str()?);
         let source = source.strip_prefix(&folder).unwrap_or(&source).display().to_string();
-        Some(Program { name: format!("{package} {source}"), package, executable: executable.into(), folder })
+        let name = format!("{package} {source}");
+        Some(Program { name, executable: executable.into(), folder, tests: String::new() })
+    }
+
+    /// One for each module that has tests: they run beside each other, and tell of themselves when they end.
+    fn modules(&self) -> Result<Vec<Program>> {
+        let output = Command::new(&self.executable)
+            .args(["--list", "--format", "terse"])
+            .current_dir(&self.folder)
+            .output()
+            .context("listing tests")?;
+        if !output.status.success() {
+            bail!("its tests cannot be listed");
+        }
+        let listed = String::from_utf8(output.stdout).context("names of tests")?;
+        let modules = modules(&listed).context("a test that is in no module")?;
+        let part = |module: &str| Program {
+            name: format!("{} {module}", self.name),
+            executable: self.executable.clone(),
+            folder: self.folder.clone(),
+            tests: format!("{module}::"),
+        };
+        Ok(modules.into_iter().map(part).collect())
     }
 
     /// Runs it; what it says comes in one piece.
@@ -194,6 +221,7 @@ impl Program {
             .args(&LIMITED[1..])
             .args(with)
             .arg(&self.executable)
+            .arg(&self.tests)
             .current_dir(&self.folder)
             .env(PROPERTY_SEED.0, PROPERTY_SEED.1)
             .stdin(Stdio::null())
@@ -219,6 +247,12 @@ impl Program {
     }
 }
 
+/// The modules of these tests, as libtest lists them: `rados::pool_snapshots_keep_old_data: test`. None where one is in
+/// no module.
+fn modules(listed: &str) -> Option<BTreeSet<&str>> {
+    listed.lines().map(|line| Some(line.split_once("::")?.0)).collect()
+}
+
 /// Runs what comes, one program after the other, until no more can come.
 fn run_all(built: &Mutex<Receiver<Program>>, outcome: &Mutex<Outcome>) {
     // A statement of its own: the other lanes may take the next one while the program runs.
@@ -233,7 +267,14 @@ fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::skipped;
+    use super::{modules, skipped};
+
+    #[test]
+    fn tests_are_told_by_their_modules() {
+        let listed = "rbd::one: test\nrbd::inner::two: test\nrados::one: test\n";
+        assert_eq!(modules(listed), Some(["rados", "rbd"].into()));
+        assert_eq!(modules("rbd::one: test\ntwo: test\n"), None);
+    }
 
     #[test]
     fn what_tests_skip_is_found_in_what_they_say() {

@@ -193,6 +193,9 @@ fn check_environment(name: &str, text: &str, told: &str, out: &mut Vec<String>) 
     }
 }
 
+/// What code begins and ends with in documentation.
+const FENCE: &str = "```";
+
 fn check_file(name: &str, text: &str, out: &mut Vec<String>) {
     let is_test = name.contains("/tests/") || name.ends_with("tests.rs") || name.contains("/examples/");
     let code = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
@@ -202,6 +205,9 @@ fn check_file(name: &str, text: &str, out: &mut Vec<String>) {
     for (index, line) in text.lines().enumerate() {
         if line.trim_start().starts_with("//") && line.chars().count() > COMMENT_COLUMNS_MAX {
             out.push(format!("{name}:{}: a comment of more than {COMMENT_COLUMNS_MAX} columns", index + 1));
+        }
+        if ["///", "//!"].iter().any(|begin| line.trim_start().starts_with(begin)) && line.contains(FENCE) {
+            out.push(format!("{name}:{}: nothing runs code in documentation: make it a test", index + 1));
         }
     }
     if !is_test && !text.starts_with("//!") {
@@ -225,6 +231,13 @@ mod tests {
     fn the_tree_keeps_the_house_style() {
         let problems = problems(&workspace_root()).unwrap();
         assert!(problems.is_empty(), "{}", problems.join("\n"));
+    }
+
+    #[test]
+    fn code_in_documentation_is_seen() {
+        let mut out = Vec::new();
+        check_file("crates/x/tests/x.rs", "/// Adds.\n/// ```\n/// x();\nlet fence = \"```\";\n", &mut out);
+        assert_eq!(out.len(), 1, "{out:?}");
     }
 
     #[test]

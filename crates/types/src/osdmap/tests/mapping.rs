@@ -161,8 +161,8 @@ fn compare(mut map: OsdMap, path: &str, rng: &mut Rng) -> Option<usize> {
     Some(mapped)
 }
 
-/// `LOLIGO_MAPPING_ROUNDS` in the environment asks for more than one round of a million mappings. Most
-/// are of small maps, which are quick to map.
+/// `LOLIGO_MAPPING_ROUNDS` in the environment asks for more than one round of half a million mappings, each of other
+/// maps. Most are of small maps, which are quick to map.
 #[test]
 fn generated_mappings_agree_with_stock_ceph() {
     let rounds = std::env::var("LOLIGO_MAPPING_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
@@ -173,7 +173,7 @@ fn generated_mappings_agree_with_stock_ceph() {
     let mut count = 0;
     for _ in 0..rounds {
         for (osds, pg_bits) in
-            [("3", "12"), ("5", "15"), ("12", "16"), ("40", "11"), ("250", "5"), ("1000", "3")]
+            [("3", "12"), ("5", "15"), ("12", "14"), ("40", "11"), ("250", "5"), ("1000", "3")]
         {
             let args =
                 ["--createsimple", osds, &path, "--with-default-pool", "--pg-bits", pg_bits, "--clobber"];
@@ -189,6 +189,6 @@ fn generated_mappings_agree_with_stock_ceph() {
         }
     }
     fs::remove_dir_all(&folder).unwrap();
-    assert!(count > 1_000_000, "only {count} mappings compared");
+    assert!(count > rounds * 400_000, "only {count} mappings compared");
     println!("{count} mappings agree");
 }

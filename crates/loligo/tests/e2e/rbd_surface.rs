@@ -2,13 +2,9 @@
 //! namespaces, migration, metadata, journals, watches. The expected output is
 //! what Ceph 16.2 prints for the same commands.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::Cluster;
+use crate::cluster::Cluster;
 
 /// The names in a list of snapshots.
 fn names(list: &serde_json::Value) -> Vec<String> {

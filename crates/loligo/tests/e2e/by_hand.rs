@@ -1,10 +1,6 @@
 //! A cluster made by hand from a ceph.conf, as README shows it, but on loopback addresses: `loligo mkfs`, `loligo
 //! mon`, `loligo osd`; with cephx and without, in crc and secure mode.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::{
     fs,
     path::PathBuf,
@@ -12,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use cluster::{LOLIGO, free_port, is_done_within, run_in, temp_dir};
+use crate::cluster::{LOLIGO, free_port, is_done_within, run_in, temp_dir};
 
 /// Daemons started one by one; ended, by pid, when it is dropped.
 struct ByHand {

@@ -1,12 +1,8 @@
 //! The last copy of a PG, taken from an OSD that is not to start any more.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::{fs, os::unix::fs::FileExt, time::Duration};
 
-use cluster::{Cluster, LOLIGO};
+use crate::cluster::{Cluster, LOLIGO};
 
 const LIMIT: Duration = Duration::from_secs(120);
 

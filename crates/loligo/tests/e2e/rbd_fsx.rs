@@ -3,9 +3,7 @@
 //! one, in the time that it has by default.
 //! `LOLIGO_FSX_SECONDS` makes it run longer, `LOLIGO_FSX_SEED` makes it another run.
 
-mod cluster;
-
-use cluster::{Cluster, number};
+use crate::cluster::{Cluster, number};
 
 const FSX: &str = include_str!("rbd_fsx/fsx.py");
 

@@ -1,13 +1,9 @@
 //! Bits rot on the OSDs' devices: scrubs find it, clients list it, reads do not notice, a repair mends it. What
 //! rots on all of them is unfound until an operator gives it up.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::{fs, os::unix::fs::FileExt, time::Duration};
 
-use cluster::{Cluster, LOLIGO, running::Running};
+use crate::cluster::{Cluster, LOLIGO, running::Running};
 use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(120);

@@ -3,10 +3,6 @@
 //! The versions of go-ceph and of what it needs are in `go_ceph/go.mod`, their hashes in `go_ceph/go.sum`. Where
 //! Go or those modules cannot be had, the test says so and does nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -15,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use cluster::{Cluster, Ran, say_skipped};
+use crate::cluster::{self, Cluster, Ran, say_skipped};
 
 /// A package, its tests without (false) or with (true) "Encrypt" in their names, and how many of them, parts
 /// included, pass at least: as many as with a real Ceph 16.2.15, but for its own `TestGetLargePoolList`. Those of
@@ -32,7 +28,7 @@ const GO: &str = "/usr/local/go/bin";
 
 #[test]
 fn go_ceph_passes() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/go_ceph");
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/go_ceph");
     let modules = go(&dir, "mod download");
     if modules.code != 0 {
         return say_skipped("go_ceph", &format!("Go or its modules cannot be had: {}", modules.err));

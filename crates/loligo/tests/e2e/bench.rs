@@ -1,10 +1,6 @@
 //! `loligo bench` does what it says on a real cluster, and leaves no object behind.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
-use cluster::{Cluster, LOLIGO};
+use crate::cluster::{Cluster, LOLIGO};
 
 #[test]
 fn the_load_generator_measures_and_cleans_up() {

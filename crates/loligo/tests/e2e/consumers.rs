@@ -1,11 +1,9 @@
 //! The calls of software that builds on Ceph's clients, in its order: Proxmox, OpenStack (Cinder, Glance, Nova),
 //! ceph-csi.
 
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::Cluster;
+use crate::cluster::Cluster;
 
 /// What Proxmox's GUI and `pveceph` poll, through librados and as JSON.
 const PROXMOX_POLLS: &[&str] = &[

@@ -2,9 +2,7 @@
 //! again (in the manner of Ceph's `ceph_test_rados`): one, in the time that it has by default. `LOLIGO_MODEL_SECONDS`
 //! makes it run longer, `LOLIGO_MODEL_SEED` makes it another run.
 
-mod cluster;
-
-use cluster::{Cluster, number};
+use crate::cluster::{Cluster, number};
 
 const MODEL: &str = include_str!("rados_model/model.py");
 const REDIRECTS: &str = include_str!("rados_model/redirects.py");

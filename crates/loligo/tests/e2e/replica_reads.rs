@@ -1,10 +1,8 @@
 //! Stock clients let any copy answer their reads: replicas do, and nobody reads what is old.
 
-mod cluster;
-
 use std::{fs, time::Duration};
 
-use cluster::{Cluster, number};
+use crate::cluster::{Cluster, number};
 
 const READER: &str = include_str!("replica_reads/reader.py");
 

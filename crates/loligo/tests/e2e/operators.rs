@@ -1,16 +1,12 @@
 //! What operators do by hand, as Ceph's own command-line workunits do it: admin sockets, keys in files, flags and
 //! weights.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::{
     process::Command,
     time::{Duration, Instant},
 };
 
-use cluster::Cluster;
+use crate::cluster::Cluster;
 
 #[test]
 fn daemons_listen_at_admin_sockets() {

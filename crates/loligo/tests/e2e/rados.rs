@@ -1,10 +1,8 @@
 //! The stock `rados` command and python-rados against real daemons.
 
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::Cluster;
+use crate::cluster::{self, Cluster};
 
 #[test]
 fn rados_does_what_it_does_on_ceph() {

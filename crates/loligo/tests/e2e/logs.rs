@@ -1,13 +1,9 @@
 //! Logs of daemons that cannot start: what their files say, how much, and that one which cannot be written changes
 //! nothing.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::{fs, path::PathBuf, process::Command};
 
-use cluster::{LOLIGO, temp_dir};
+use crate::cluster::{LOLIGO, temp_dir};
 
 /// An OSD that has no store, with a folder of its own.
 struct Daemon {

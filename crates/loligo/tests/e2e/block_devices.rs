@@ -1,9 +1,5 @@
 //! OSDs on block devices: loop devices over files, where this machine lets us have them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::{
     fs::{self, File},
     os::unix::fs::MetadataExt,
@@ -12,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use cluster::{Cluster, say_skipped, temp_dir};
+use crate::cluster::{Cluster, say_skipped, temp_dir};
 
 const LIMIT: Duration = Duration::from_secs(180);
 const DEVICE_BYTES: u64 = 1 << 30;

@@ -1,17 +1,13 @@
 //! Peers that break the rules, by mistake or on purpose: each gets an error or a closed connection, the daemons'
 //! memory stays bounded, and stock clients are served meanwhile.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::{
     io::{ErrorKind, Read, Write},
     net::TcpStream,
     time::{Duration, Instant},
 };
 
-use cluster::Cluster;
+use crate::cluster::Cluster;
 
 /// What the daemons may grow by, whatever strangers do: caches and pools fill meanwhile.
 const GROWTH_BYTES_MAX: u64 = 128 << 20;

@@ -1,9 +1,5 @@
 //! `loligo store` on real files: stores of OSDs that do not run, sound and damaged.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::{
     fs,
     os::unix::fs::FileExt,
@@ -11,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use cluster::{Cluster, LOLIGO, Ran, run_in, temp_dir};
+use crate::cluster::{Cluster, LOLIGO, Ran, run_in, temp_dir};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(600);

@@ -1,9 +1,6 @@
 //! A real cluster for tests: daemon processes on loopback in a folder of their own, driven by the
 //! stock Ceph clients. Everything is stopped, by pid, and erased when it is dropped.
 
-#![allow(dead_code, reason = "each test file uses a part")]
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
 mod asking;
 pub mod load;
 pub mod running;

@@ -1,12 +1,8 @@
 //! The stock `rbd-mirror` between two clusters, with journals and with snapshots.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::Cluster;
+use crate::cluster::Cluster;
 
 /// The images on both sides hold the same.
 fn is_same(one: &Cluster, two: &Cluster, image: &str) -> bool {

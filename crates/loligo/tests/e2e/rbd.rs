@@ -1,8 +1,6 @@
 //! The stock `rbd`, fio's rbd engine, qemu-img and python-rbd against real daemons.
 
-mod cluster;
-
-use cluster::Cluster;
+use crate::cluster::Cluster;
 
 #[test]
 fn images_with_all_default_features_live_their_lives() {

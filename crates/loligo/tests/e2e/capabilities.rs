@@ -2,11 +2,7 @@
 //! 16.2.15 answered to the same program; except that grants to write in a namespace or under a prefix, of any pool,
 //! suffice for the client's own snapshots, as since 18.2.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
-use cluster::Cluster;
+use crate::cluster::Cluster;
 
 #[test]
 fn capabilities_grant_what_ceph_grants() {

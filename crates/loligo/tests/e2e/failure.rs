@@ -1,10 +1,8 @@
 //! Daemons are killed for real under load, and nothing acknowledged is lost.
 
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::{
+use crate::cluster::{
     Cluster,
     load::{Load, fio_verify, write_everywhere},
 };

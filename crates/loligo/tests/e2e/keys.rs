@@ -1,10 +1,6 @@
 //! Secret keys of both types, as clients meet them: beside each other, rotated, revoked, wiped.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
-use cluster::{Cluster, load::Load, say_skipped};
+use crate::cluster::{self, Cluster, load::Load, say_skipped};
 
 /// True when the clients are new enough for `aes256k` keys; else a client of our own stands for them.
 fn is_new(c: &Cluster) -> bool {

@@ -1,10 +1,8 @@
 //! A pool gets fewer PGs under stock clients' load while an OSD is killed, and nothing acknowledged is lost.
 
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::{
+use crate::cluster::{
     Cluster,
     load::{Load, fio_verify},
 };

@@ -1,10 +1,8 @@
 //! A PG moves to other OSDs while stock clients write to it: the OSDs that have its data act until the others have it.
 
-mod cluster;
-
 use std::{collections::BTreeSet, thread, time::Duration};
 
-use cluster::{Cluster, load::Load};
+use crate::cluster::{Cluster, load::Load};
 use serde_json::Value;
 
 fn osds(value: &Value) -> Vec<i64> {

@@ -1,12 +1,8 @@
 //! `loligo mon-rebuild`: clusters that lose their ledger and go on.
 
-#![allow(clippy::unwrap_used, reason = "a test fails where it fails")]
-
-mod cluster;
-
 use std::fs;
 
-use cluster::{Cluster, LOLIGO};
+use crate::cluster::{Cluster, LOLIGO};
 
 /// Makes epochs.
 fn pass_epochs(c: &Cluster, count: usize) {

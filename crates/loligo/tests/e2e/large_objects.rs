@@ -1,10 +1,8 @@
 //! Objects that fit no message: what makes them so large in one request, and copies of them that were away meanwhile.
 
-mod cluster;
-
 use std::time::Duration;
 
-use cluster::Cluster;
+use crate::cluster::Cluster;
 
 /// Sets an omap of 40 MiB in one request, one of 64 MiB in many, an xattr of 33 MiB, and 20 MiB of data; more than is
 /// taken in one request is refused.

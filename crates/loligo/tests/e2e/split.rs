@@ -1,10 +1,8 @@
 //! A pool gets more PGs under stock clients' load while an OSD is killed, and nothing acknowledged is lost.
 
-mod cluster;
-
 use std::{thread, time::Duration};
 
-use cluster::{
+use crate::cluster::{
     Cluster,
     load::{Load, fio_verify},
 };

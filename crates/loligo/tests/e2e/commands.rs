@@ -1,8 +1,6 @@
 //! The stock `ceph` command against a real monitor: every command answers, bad ones are refused, and
 //! strangers on the port change nothing.
 
-mod cluster;
-
 use std::{
     collections::BTreeSet,
     io::{Read, Write},
@@ -10,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use cluster::Cluster;
+use crate::cluster::Cluster;
 
 /// Commands that must succeed, in this order, plain; those that only show are asked for JSON, too.
 const SHOW: &[&str] = &[
