@@ -240,7 +240,7 @@ struct Begun {
     /// The part of the first segment that is encrypted with the preamble.
     inline: Bytes,
     /// Of a frame that is cut, once all before the payload is there.
-    cut: Option<Cut>,
+    cut: Option<Box<Cut>>,
 }
 
 /// What is kept of a frame whose payload is dropped.
@@ -355,7 +355,7 @@ impl FrameReader {
             }
             let front = take_segment(&mut self.rope, lengths[1], true);
             let middle = take_segment(&mut self.rope, lengths[2], true);
-            begun.cut = Some(Cut { first, front, middle, left: lengths[3] as usize });
+            begun.cut = Some(Box::new(Cut { first, front, middle, left: lengths[3] as usize }));
         }
         if let Some(cut) = &mut begun.cut {
             let count = cut.left.min(self.rope.len());
@@ -377,7 +377,7 @@ impl FrameReader {
     ) -> Result<Option<Frame>, FrameError> {
         let Begun { preamble, raw, inline, cut } = begun;
         if let Some(cut) = cut {
-            return cut_frame(preamble, cut, &mut self.rope);
+            return cut_frame(preamble, *cut, &mut self.rope);
         }
         let rest_bytes = preamble.rest_bytes(self.cipher.is_some());
         if let Some(transcript) = transcript {
