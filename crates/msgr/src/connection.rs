@@ -371,8 +371,7 @@ impl Connection {
                     Arrival::Again => return Ok(()),
                     Arrival::Gap => return Err(CloseReason::Protocol(tag.0)),
                 }
-                let event = if is_cut { ConnEvent::TooLong } else { ConnEvent::Message };
-                out.events.push(event(RawMessage {
+                let message = RawMessage {
                     kind: header.kind,
                     version: header.version,
                     compat: header.compat,
@@ -383,7 +382,11 @@ impl Connection {
                     middle,
                     data: Payload::with_sums(data, data_sums),
                     data_more: Vec::new(),
-                }));
+                };
+                out.events.push(match is_cut {
+                    true => ConnEvent::TooLong(message),
+                    false => ConnEvent::Message(message),
+                });
             }
             Tag::KEEPALIVE2 => {
                 // The stamp alone: whatever else there is would be sent back at our cost.

@@ -350,7 +350,8 @@ impl FrameReader {
         let lengths = begun.preamble.lengths;
         if begun.cut.is_none() && self.rope.len() >= begun.preamble.bytes_before_payload() {
             let first = take_segment(&mut self.rope, lengths[0], true);
-            if !first.is_empty() && self.rope.take_array() != Some(crc32c(SEED, &first).to_le_bytes()) {
+            let sum = crc32c(SEED, &first).to_le_bytes();
+            if !first.is_empty() && self.rope.take(sum.len()).is_none_or(|found| found[..] != sum) {
                 return Err(FrameError::Crc);
             }
             let front = take_segment(&mut self.rope, lengths[1], true);
@@ -482,7 +483,7 @@ fn crc_segments(preamble: &Preamble, rope: &mut Rope) -> Result<Option<SummedSeg
 /// rest.
 fn cut_frame(preamble: Preamble, cut: Cut, rope: &mut Rope) -> Result<Option<Frame>, FrameError> {
     let Cut { first, front, middle, left: _ } = cut;
-    let epilogue: [u8; EPILOGUE_BYTES] = rope.take_array().ok_or(FrameError::Epilogue)?;
+    let epilogue = rope.take(EPILOGUE_BYTES).ok_or(FrameError::Epilogue)?;
     let (status, sums) = epilogue.split_first().ok_or(FrameError::Epilogue)?;
     let is_sound = |(sum, part): (&[u8; 4], &Bytes)| u32::from_le_bytes(*sum) == crc32c(SEED, part);
     if !sums.as_chunks().0.iter().zip([&front, &middle]).all(is_sound) {
