@@ -36,6 +36,21 @@ fn refuse_what_is_no_copy_of_the_cluster(c: &Cluster, import: &str) {
     assert!(other.err.contains("it is of cluster "), "{}", other.err);
 }
 
+/// Of an OSD whose journal is damaged, what came after is not there, newer maps perhaps among it. Damage near the end
+/// would be taken for writes that the kill cut off.
+fn refuse_what_a_damaged_journal_hides(c: &Cluster, osd: i64, export: &str, device: &fs::File) {
+    let journal = c.json(&format!("{LOLIGO} store dump -c ceph.conf --id {osd} --journal"));
+    let records = journal["journal"].as_array().unwrap();
+    assert!(records.len() > 100, "{records:?}");
+    device.write_all_at(&[7; 4096], records[records.len() - 50]["offset"].as_u64().unwrap()).unwrap();
+    let refused = c.run(&format!("{export} hidden"));
+    assert!(refused.code == 1 && refused.err.contains("--despite-damage"), "{}", refused.err);
+    let maps = c.run(&format!("{LOLIGO} store maps -c ceph.conf --id {osd}"));
+    assert!(maps.code == 1 && maps.err.contains("may be old"), "{} {}", maps.out, maps.err);
+    let hidden = c.sh(&format!("{export} hidden --despite-damage"));
+    assert!(hidden.out.contains("some of it may be missing or old: "), "{}", hidden.out);
+}
+
 #[test]
 fn a_pg_is_what_it_was_once_another_osd_has_taken_its_last_copy_in() {
     let mut c = Cluster::start_with(4, &["--separate"]);
@@ -80,18 +95,7 @@ fn a_pg_is_what_it_was_once_another_osd_has_taken_its_last_copy_in() {
         lacking.out
     );
 
-    // The same with a journal that is damaged: what came after is not there, newer maps perhaps among it. Damage near
-    // the end would be taken for writes that the kill cut off.
-    let journal = c.json(&format!("{LOLIGO} store dump -c ceph.conf --id {old} --journal"));
-    let records = journal["journal"].as_array().unwrap();
-    assert!(records.len() > 100, "{records:?}");
-    device.write_all_at(&[7; 4096], records[records.len() - 50]["offset"].as_u64().unwrap()).unwrap();
-    let refused = c.run(&format!("{export} hidden"));
-    assert!(refused.code == 1 && refused.err.contains("--despite-damage"), "{}", refused.err);
-    let maps = c.run(&format!("{LOLIGO} store maps -c ceph.conf --id {old}"));
-    assert!(maps.code == 1 && maps.err.contains("may be old"), "{} {}", maps.out, maps.err);
-    let hidden = c.sh(&format!("{export} hidden --despite-damage"));
-    assert!(hidden.out.contains("some of it may be missing or old: "), "{}", hidden.out);
+    refuse_what_a_damaged_journal_hides(&c, old, &export, &device);
 
     // An OSD that does not lead the PG has no copy of it.
     let new = (0..4).find(|osd| *osd != old && *osd != mapped(&c)).unwrap();
