@@ -2,7 +2,7 @@
 
 mod verify;
 
-use std::path::Path;
+use std::{path::Path, thread, time::Duration};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
@@ -13,6 +13,10 @@ use crate::{durable, private, undo::Undo};
 
 const ENTRIES: TableDefinition<&str, &[u8]> = TableDefinition::new("entries");
 const REVISION: TableDefinition<(), u64> = TableDefinition::new("revision");
+
+/// How often to try while another process has the file, and the pause between two attempts.
+const LOCK_ATTEMPTS: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
 /// EIO: what the machine is told of any failure; the log says more.
 const EIO: i32 = 5;
@@ -77,7 +81,18 @@ impl EmbeddedLedger {
         })
     }
 
+    /// Waits for a process that is just ending: one that was killed lives on until its commit is on the disk.
     fn open_sound(path: &Path) -> Result<EmbeddedLedger, redb::Error> {
+        for _ in 1..LOCK_ATTEMPTS {
+            match EmbeddedLedger::open_unlocked(path) {
+                Err(redb::Error::DatabaseAlreadyOpen) => thread::sleep(LOCK_PAUSE),
+                opened => return opened,
+            }
+        }
+        EmbeddedLedger::open_unlocked(path)
+    }
+
+    fn open_unlocked(path: &Path) -> Result<EmbeddedLedger, redb::Error> {
         verify::verify(verify::read(path)?)?;
         EmbeddedLedger::of(Database::create(path)?)
     }

@@ -25,6 +25,9 @@ impl Osd {
         if let Some(from) = session.osd() {
             return self.on_osd_message((conn, from), tid, message, ctx);
         }
+        if session.drops() {
+            return;
+        }
         match message {
             Message::MOSDOp(op) => self.on_op(conn, tid, op, ctx),
             Message::MOSDBackoff(backoff) => self.on_backoff(conn, tid, backoff, ctx),

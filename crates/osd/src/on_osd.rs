@@ -142,10 +142,10 @@ impl Osd {
         }
     }
 
-    /// An OSD has answered a ping that left here at `sent`, in its life that began in the epoch `up_from`. An earlier
-    /// one than the map shows grants nothing, as the present one knows nothing of it.
+    /// An OSD has answered a ping that left here at `sent`, in its life that began in the epoch `up_from`. Another one
+    /// than the map shows grants nothing, as the present one, or the next, knows nothing of it.
     pub(crate) fn on_lease_granted(&mut self, from: OsdId, up_from: Epoch, sent: Instant) {
-        if up_from == self.map.up_from(from) {
+        if self.map.is_up(from) && up_from == self.map.up_from(from) {
             self.leases.on_granted(from, sent);
         }
     }

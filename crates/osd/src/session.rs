@@ -24,6 +24,8 @@ pub(crate) struct Session {
     ahead: u64,
     /// Since when nothing more is taken from it, as too many of its ops wait for PGs of this shard that are not here.
     early_since: Option<Instant>,
+    /// An op of it was dropped for want of room.
+    drops: bool,
     /// Bits of the shards for which nothing is taken from it.
     held_by: u64,
 }
@@ -40,6 +42,7 @@ impl Session {
             announced: 0,
             ahead: 0,
             early_since: None,
+            drops: false,
             held_by: 0,
         }
     }
@@ -81,6 +84,16 @@ impl Session {
     pub(crate) fn end_early(&mut self) -> bool {
         self.early_since = None;
         !self.is_to_be_held()
+    }
+
+    /// Such an op was dropped: nothing that came after it may be carried out before it.
+    pub(crate) fn begin_to_drop(&mut self) {
+        self.drops = true;
+    }
+
+    /// True when what comes is dropped, until the client sends it again over another connection.
+    pub(crate) fn drops(&self) -> bool {
+        self.drops
     }
 
     /// Since when it is held for them.

@@ -10,7 +10,7 @@ use std::{
 
 use sim::{Canary, Options, Report, World};
 
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 64;
 /// By so many worlds each fault that is made on purpose has shown.
 const CANARY_SEEDS: u64 = 40;
 const RESIZED_SEEDS: u64 = 16;

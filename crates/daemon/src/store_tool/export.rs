@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use codec::Decode;
 use osd::MapStore;
@@ -56,6 +56,11 @@ pub fn store_export(target: &StoreTarget, pg: &str, path: &Path, despite_damage:
             format!("the record of PG {pgid} is not there: it was being removed, or is what was damaged")
         }
     })?;
+    if inspection.inspected.hides_part_of(CollId::pg(pgid), &record_object()) {
+        bail!(
+            "a part of the record of PG {pgid} is in a page of the index that is damaged: no copy of it is safe"
+        );
+    }
     let head = head(&mut inspection, &pg)?;
     let file = private::new_file(path).with_context(|| path.display().to_string())?;
     let mut file = Export { file: BufWriter::new(file), parts: 0 };
@@ -150,8 +155,12 @@ fn write(
     let mut names = inspection.objects_after(coll, None)?;
     while let Some(last) = names.last().cloned() {
         for object in names.iter().filter(|name| **name != record && !pg.puts_together(name)) {
-            match write_object(inspection, coll, object, out) {
-                Err(error) if error.is::<ReadError>() => {
+            let written = write_object(inspection, coll, object, out);
+            let is_whole = !inspection.inspected.hides_part_of(coll, object);
+            let hidden =
+                || anyhow!("reading {object}: a part of it is in a page of the index that is damaged");
+            match written.and_then(|()| if is_whole { Ok(()) } else { Err(hidden()) }) {
+                Err(error) if error.is::<ReadError>() || !is_whole => {
                     out.object(coll, object, Mutation::Remove)?;
                     changes.extend(pg.as_lacking(object, || version_of(inspection, coll, object))?);
                     lost.push(error);

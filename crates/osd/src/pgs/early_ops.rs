@@ -1,7 +1,8 @@
 //! Clients' ops for PGs that this OSD leads and does not have yet: an OSD with a copy tells of it soon, unless all
 //! copies are down. As they may wait for long, they have a limit of their own: when it is reached, nothing more is
-//! taken from the clients that send more of them, and all others go on. As each client may have sent one by then, there
-//! is another limit, from which on such clients are closed.
+//! taken from the clients that send more of them, and all others go on. As each client may have sent one by then,
+//! there is another limit, from which on their ops are dropped; these clients' connections are closed after a while,
+//! and they send all again.
 
 use messages::MOSDOp;
 use types::Instant;
@@ -10,11 +11,12 @@ use crate::{
     ConnId, Osd,
     on_map::MAP_PATIENCE,
     osd::{Ctx, WAITING_MAX},
+    session::Session,
 };
 
 impl Osd {
-    /// Keeps an op that came at `since` until its PG is here. Closes the connection where too many wait: the client
-    /// sends the op again.
+    /// Keeps an op that came at `since` until its PG is here. Where too many wait it is dropped, and so is what its
+    /// client sends behind it: closed at once, the client would send it again at once.
     pub(super) fn wait_for_pg(
         &mut self,
         conn: ConnId,
@@ -23,15 +25,18 @@ impl Osd {
         since: Instant,
         ctx: &mut Ctx<'_>,
     ) {
-        if self.admission.is_too_much_early(self.config.shard.count) || self.pgs.early.len() >= WAITING_MAX {
-            tracing::warn!(conn = conn.0, pg = %op.pgid, "too much waits for PGs to come; closing a connection");
-            return self.close_conn(conn, ctx);
+        let shards = self.config.shard.count;
+        let is_too_much = self.admission.is_too_much_early(shards) || self.pgs.early.len() >= WAITING_MAX;
+        if !is_too_much {
+            let permit = self.admission.early.take_at(op.held_bytes(), since);
+            self.pgs.early.push((conn, tid, op, permit));
         }
-        let permit = self.admission.early.take_at(op.held_bytes(), since);
-        self.pgs.early.push((conn, tid, op, permit));
-        if self.admission.is_too_early(self.config.shard.count)
-            && self.sessions.get_mut(&conn).is_some_and(|session| session.begin_early(ctx.now))
-        {
+        let is_too_early = is_too_much || self.admission.is_too_early(shards);
+        let Some(session) = self.sessions.get_mut(&conn).filter(|_| is_too_early) else { return };
+        if is_too_much {
+            session.begin_to_drop();
+        }
+        if session.begin_early(ctx.now) {
             self.hold_conn(conn, true, ctx);
         }
     }
@@ -59,10 +64,10 @@ impl Osd {
         let held = self.sessions.iter().filter_map(|(conn, session)| Some((*conn, session.early_since()?)));
         let due: Vec<ConnId> = held.filter(|(_, since)| is_due(*since)).map(|(conn, _)| conn).collect();
         for conn in due {
-            if is_too_early {
+            if is_too_early || self.sessions.get(&conn).is_some_and(Session::drops) {
                 tracing::warn!(conn = conn.0, "a client's PGs do not come; closing its connection");
                 self.close_conn(conn, ctx);
-            } else if self.sessions.get_mut(&conn).is_some_and(crate::session::Session::end_early) {
+            } else if self.sessions.get_mut(&conn).is_some_and(Session::end_early) {
                 self.hold_conn(conn, false, ctx);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use codec::DecodeError;
 use types::{CollId, HObject, Mutation, TxnOp};
 
-use super::{Mount, MountError, Store, StoreIdentity, invariants::Seen};
+use super::{Mount, MountError, Store, StoreIdentity, invariants::Seen, pages::CorruptPage};
 use crate::{
     DeviceRole, DeviceSizes, FsckReport, JournalKey, NotCached, ObjectStore, Problem, StoreCounts,
     device::BLOCK, fsck::Totals, index::Key, journal::Body, onode::Onode, space::Run, superblock::COPIES,
@@ -30,6 +30,8 @@ pub struct JournalRecord {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub(super) problems: Vec<Problem>,
+    /// The first keys of index pages that cannot be read.
+    pub(super) hidden: BTreeSet<Key>,
     /// Which of the superblocks are valid.
     pub(super) copies: [bool; COPIES.len()],
     pub(super) records: Vec<JournalRecord>,
@@ -124,7 +126,8 @@ impl Inspected {
     /// Lets go of index pages that are not held, until they take no more memory than they may. Those that were damaged
     /// are [`Inspected::problems`] from now on.
     pub fn forget(&mut self) {
-        for (what, block) in std::mem::take(&mut self.store.page_loads.corrupt) {
+        for CorruptPage { first, block, what } in std::mem::take(&mut self.store.page_loads.corrupt) {
+            self.findings.hidden.insert(first);
             let problem = Problem::Index { what, offset: block * BLOCK };
             if !self.findings.problems.contains(&problem) {
                 self.findings.problems.push(problem);
@@ -138,6 +141,14 @@ impl Inspected {
     /// what it hides is missing in the store's answers.
     pub fn problems(&self) -> &[Problem] {
         &self.findings.problems
+    }
+
+    /// True where index pages that cannot be read may have had a part of an object, as far as they were read.
+    pub fn hides_part_of(&self, coll: CollId, object: &HObject) -> bool {
+        let (key, hidden) = (Key::of(coll, object), &self.findings.hidden);
+        let is_of_object = |first: &Key| first.coll == coll && first.object == *object;
+        hidden.contains(&self.store.index.directory.page_of(&key))
+            || hidden.range(key..).next().is_some_and(is_of_object)
     }
 
     /// The collections that objects were moved between, by a split or a merge, when the store ended: none of them is

@@ -12,7 +12,7 @@ use super::{
     inspect::Findings,
     journal_salvage::RingRead,
     labels::LabelPlace,
-    pages::{READS_MAX, Waiter},
+    pages::{CorruptPage, READS_MAX, Waiter},
     replay::{Replay, finish_moves},
 };
 use crate::{
@@ -442,7 +442,10 @@ impl Mount {
         }
         self.next_token = store.next_token;
         self.commands.extend(store.take_commands());
-        for (what, block) in std::mem::take(&mut store.page_loads.corrupt) {
+        for CorruptPage { first, block, what } in std::mem::take(&mut store.page_loads.corrupt) {
+            if let Some(findings) = &mut self.findings {
+                findings.hidden.insert(first);
+            }
             self.corrupt(what, block)?;
         }
         Ok(store.page_loads.len() == 0)

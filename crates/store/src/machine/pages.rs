@@ -48,6 +48,17 @@ struct PageLoad {
     reads: u32,
 }
 
+/// A page that is not what was written.
+#[derive(Debug)]
+pub(super) struct CorruptPage {
+    /// Its first key.
+    pub(super) first: Key,
+    /// Where it is.
+    pub(super) block: u64,
+    /// What is wrong.
+    pub(super) what: &'static str,
+}
+
 /// Index pages that are being read, and those that callers keep in memory.
 #[derive(Debug, Default)]
 pub(super) struct PageLoads {
@@ -55,8 +66,8 @@ pub(super) struct PageLoads {
     loads: BTreeMap<u64, PageLoad>,
     /// Keys that a caller's token keeps in memory.
     pins: BTreeMap<Token, Vec<Key>>,
-    /// Where pages are that are not what was written, and what is wrong.
-    pub(super) corrupt: Vec<(&'static str, u64)>,
+    /// Pages that are not what was written.
+    pub(super) corrupt: Vec<CorruptPage>,
     count: u64,
     /// Looks that eviction has left until something changes: where nothing may go, looking again is of no use.
     looks: usize,
@@ -195,7 +206,7 @@ impl Store {
 
     fn page_is_corrupt(&mut self, first: Key, blob: &Blob, what: &'static str, waiters: Vec<Waiter>) {
         let block = blob.runs.first().map_or(0, |run| run.start);
-        self.page_loads.corrupt.push((what, block));
+        self.page_loads.corrupt.push(CorruptPage { first: first.clone(), block, what });
         if self.is_opening {
             // An inspection, which only looks, goes on without the page; a mount ends.
             self.index.directory.set_loaded(&first, true);

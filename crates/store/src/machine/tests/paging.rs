@@ -291,6 +291,29 @@ fn who_only_looks_goes_on_without_a_damaged_page_and_is_told() {
     );
 }
 
+#[test]
+fn who_only_looks_knows_which_objects_lack_a_part() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let (mut store, mut disk) = filled(&mut rng);
+    let big = object(OBJECTS);
+    let mut txn = Transaction::new(coll(0));
+    let pair = |at: u32| (Bytes::from(format!("{at:06}")), Bytes::from(vec![5; 100]));
+    txn.push(&big, Mutation::OmapSet((0..2_000).map(pair).collect()));
+    store.submit(Token(1), txn);
+    store.unmount_after(&mut disk, &mut rng);
+    let mut inspected = inspected(&mut disk, &mut rng);
+    let key = crate::index::Key { omap: Some("001000".into()), ..crate::index::Key::of(coll(0), &big) };
+    assert!(inspected.store.index.is_absent(&key));
+    let run = inspected.store.index.directory.page_at(&key).place.blob.runs[0];
+    disk.flip_bit(run.start * BLOCK + 50, 3);
+    let all = |store: &Store| store.omap_range(coll(0), &big, Bound::Unbounded, OmapMost::ALL);
+    let pairs = ask(&mut inspected.store, &mut disk, &mut rng, all).unwrap();
+    inspected.forget();
+    assert!((1_000..2_000).contains(&pairs.len()), "{}", pairs.len());
+    let is_hidden = |number| inspected.hides_part_of(coll(0), &object(number));
+    assert_eq!([0, OBJECTS - 2, OBJECTS].map(is_hidden), [false, false, true]);
+}
+
 fn record() -> HObject {
     HObject { oid: Bytes::from_static(b"record"), pool: PoolId(-2), ..HObject::default() }
 }
