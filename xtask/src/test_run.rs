@@ -21,7 +21,7 @@ use serde_json::Value;
 
 /// The program whose tests run real daemons.
 const END_TO_END: &str = "loligo tests/e2e/main.rs";
-/// End-to-end programs that run at the same time. Each runs as many of its tests at once as there are CPUs.
+/// Modules of it that run at the same time. Each runs as many of its tests at once as there are CPUs.
 const END_TO_END_LANES: usize = 2;
 /// Ends a program that hangs, with what it has started, after an hour: the longest needs some minutes. As it is then in
 /// a process group of its own, Ctrl-C does not reach it; it ends because this process does.

@@ -415,8 +415,7 @@ impl Osd {
 
     /// Wakes the PGs whose time has come.
     pub(crate) fn wake_pgs(&mut self, ctx: &mut Ctx<'_>) {
-        let is_due = |(at, _): &(Instant, PgId)| *at <= ctx.now;
-        let due: Vec<_> = self.pgs.wakes.extract_if(.., |wake| is_due(wake)).collect();
+        let due: Vec<_> = self.pgs.wakes.extract_if(.., |(at, _)| *at <= ctx.now).collect();
         // Those that want to be woken at once, to go on with something long, are woken by the timer: what has come
         // meanwhile has its turn first.
         for (_, pgid) in due {

@@ -81,15 +81,13 @@ pub fn store_export(target: &StoreTarget, pg: &str, path: &Path, despite_damage:
 
 /// Refuses what damage of the index or the journal may hide something of.
 fn check_damage(inspection: &Inspection, despite_damage: bool) -> Result<()> {
-    let problems: Vec<String> = inspection.inspected.problems().iter().map(ToString::to_string).collect();
-    if !problems.is_empty() && !despite_damage {
-        bail!(
-            "objects and changes may be missing in the copy, or old, without a sign of it: {}; --despite-damage \
-             writes it all the same",
-            problems.join("; ")
-        );
+    match inspection.damage() {
+        Some(damage) if !despite_damage => bail!(
+            "objects and changes may be missing in the copy, or old, without a sign of it: {damage}; \
+             --despite-damage writes it all the same"
+        ),
+        Some(_) | None => Ok(()),
     }
-    Ok(())
 }
 
 /// Whose copy it is, and of when: as far as maps can be read that tell.
@@ -155,18 +153,17 @@ fn write(
     let mut names = inspection.objects_after(coll, None)?;
     while let Some(last) = names.last().cloned() {
         for object in names.iter().filter(|name| **name != record && !pg.puts_together(name)) {
-            let written = write_object(inspection, coll, object, out);
-            let is_whole = !inspection.inspected.hides_part_of(coll, object);
-            let hidden =
-                || anyhow!("reading {object}: a part of it is in a page of the index that is damaged");
-            match written.and_then(|()| if is_whole { Ok(()) } else { Err(hidden()) }) {
-                Err(error) if error.is::<ReadError>() || !is_whole => {
-                    out.object(coll, object, Mutation::Remove)?;
-                    changes.extend(pg.as_lacking(object, || version_of(inspection, coll, object))?);
-                    lost.push(error);
+            let error = match write_object(inspection, coll, object, out) {
+                Err(error) if error.is::<ReadError>() => error,
+                Err(error) => return Err(error),
+                Ok(()) if inspection.inspected.hides_part_of(coll, object) => {
+                    anyhow!("reading {object}: a part of it is in a page of the index that is damaged")
                 }
-                written => written?,
-            }
+                Ok(()) => continue,
+            };
+            out.object(coll, object, Mutation::Remove)?;
+            changes.extend(pg.as_lacking(object, || version_of(inspection, coll, object))?);
+            lost.push(error);
         }
         names = inspection.objects_after(coll, Some(&last))?;
     }

@@ -51,6 +51,12 @@ impl Inspection {
         self.goes_on = true;
     }
 
+    /// The damage that was seen up to now, in words.
+    pub(super) fn damage(&self) -> Option<String> {
+        let problems: Vec<String> = self.inspected.problems().iter().map(ToString::to_string).collect();
+        (!problems.is_empty()).then(|| problems.join("; "))
+    }
+
     /// Asks until it is answered, and has read what is missing meanwhile.
     ///
     /// # Errors

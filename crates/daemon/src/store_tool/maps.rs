@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use mon::{OsdRecords, StoreRecords};
 use osd::MapStore;
 use store::{ObjectStore, StoreIdentity};
@@ -63,8 +63,9 @@ fn read(target: &StoreTarget) -> Result<(OsdRecords, Vec<MapStore>)> {
 fn read_store(target: &StoreTarget, index: u16) -> Result<(StoreIdentity, StoreRecords, MapStore)> {
     let mut inspection = Inspection::open(&StoreTarget { reactor: Some(index), ..target.clone() })?;
     // The OSD may have known more, and its PGs taken writes that only it has. It would not start either.
-    let problems: Vec<String> = inspection.inspected.problems().iter().map(ToString::to_string).collect();
-    ensure!(problems.is_empty(), "what it knows may be old or not all: {}", problems.join("; "));
+    if let Some(damage) = inspection.damage() {
+        bail!("what it knows may be old or not all: {damage}");
+    }
     let identity = inspection.inspected.superblock().identity;
     let collections = inspection.inspected.store.collections();
     let mut records = StoreRecords::default();

@@ -4,14 +4,11 @@ use codec::Decode;
 use crush::BucketAlg;
 use messages::{
     MMgrOpen, MMonGetOSDMap, MMonSubscribe, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMarkMeDown, MPGStats,
-    Message, PoolOpCode, SubscribeItem,
+    Message, SubscribeItem,
 };
-use types::{Epoch, Errno, Incremental, OsdId, OsdMap, OsdStat, OsdState, Uuid, WEIGHT_IN};
+use types::{Epoch, Incremental, OsdId, OsdMap, OsdState, Uuid};
 
-use super::{
-    cluster::{ADMIN, Cluster, addr, boot_message, maps_sent},
-    pools::pool_op,
-};
+use super::cluster::{ADMIN, Cluster, addr, boot_message, maps_sent};
 use crate::ConnId;
 
 fn failure(reporter: i32, target: i32, up_from: Epoch, is_immediate: bool, secs: u64) -> MOSDFailure {
@@ -545,34 +542,6 @@ fn an_osd_that_is_taken_in_while_it_is_down_has_its_time() {
     cluster.pass(Duration::from_secs(20));
     assert!(!is_in(&cluster));
 }
-
-#[test]
-fn the_weight_from_before_an_osd_went_out_is_used_once() {
-    let mut cluster = Cluster::with_rbd();
-    cluster.ok(r#"{"prefix":"osd reweight","id":"2","weight":"0.5"}"#);
-    cluster.ok(r#"{"prefix":"osd down","ids":["2"]}"#);
-    cluster.ok(r#"{"prefix":"osd set","key":"nodown"}"#);
-    cluster.pass(Duration::from_secs(610));
-    let weights =
-        |cluster: &Cluster| (cluster.map().weight(OsdId(2)), cluster.map().xinfo(OsdId(2)).old_weight);
-    assert_eq!(weights(&cluster), (0, 0x8000));
-    cluster.boot_osd(2);
-    assert_eq!(weights(&cluster), (0x8000, 0));
-}
-
-#[test]
-fn a_weight_is_a_number() {
-    let mut cluster = Cluster::with_rbd();
-    let before = cluster.map().epoch;
-    for weight in ["nan", "NaN", "-nan", "inf", "1e999"] {
-        for command in ["osd reweight", "osd primary-affinity"] {
-            let command = format!(r#"{{"prefix":"{command}","id":"2","weight":"{weight}"}}"#);
-            assert_eq!(cluster.refused(&command).0, -22, "{command}");
-        }
-    }
-    assert_eq!(cluster.map().epoch, before);
-}
-
 #[test]
 fn alive_moves_up_thru_and_never_into_the_future() {
     let mut cluster = Cluster::with_rbd();
@@ -739,79 +708,6 @@ fn maps_are_kept_that_a_pg_needs_which_is_not_clean() {
     pass_epochs(&mut cluster, 100);
     assert!(cluster.mon.committed.full_map(down).is_some());
 }
-
-/// The monitor's ledger is an older copy: the OSD would ignore its next maps, as it has had others of these epochs.
-#[test]
-fn an_osd_that_knows_newer_maps_than_the_monitor_is_refused() {
-    let mut cluster = Cluster::with_rbd();
-    cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
-    let newest = cluster.map().epoch;
-    cluster.say(Cluster::osd_conn(1), boot_message(1, newest.next()));
-    assert!(cluster.map().is_down(OsdId(1)));
-    assert!(cluster.text(r#"{"prefix":"log last","num":10}"#).contains("osd.1 boots with OSD map"));
-    cluster.say(Cluster::osd_conn(1), boot_message(1, newest));
-    assert!(cluster.map().is_up(OsdId(1)));
-}
-
-/// It has not booted anew, but the monitor has, from an older copy: what it acknowledged would not be heeded.
-#[test]
-fn a_monitor_whose_osds_have_newer_maps_changes_none() {
-    let mut cluster = Cluster::with_rbd();
-    let newest = cluster.map().epoch;
-    let report = |epoch| MPGStats { osd: OsdId(1), epoch, ..MPGStats::default() };
-    cluster.say(Cluster::osd_conn(1), report(newest.next()));
-    let fence = r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"10.1.2.3:0/5"}"#;
-    assert_eq!(cluster.refused(fence).0, Errno::EIO.negated());
-    assert_eq!(cluster.refused(r#"{"prefix":"osd pool set noautoscale"}"#).0, Errno::EIO.negated());
-    // It may have been given before.
-    let snap = pool_op(&mut cluster, PoolOpCode::CREATE_UNMANAGED_SNAP, 0, "");
-    assert_eq!((snap.reply_code, snap.response), (Errno::EIO.negated(), None));
-    assert_eq!(cluster.map().epoch, newest);
-    assert!(cluster.text(r#"{"prefix":"health","detail":"detail"}"#).contains("MON_LEDGER_OLD"));
-    assert!(cluster.text(r#"{"prefix":"log last","num":10}"#).contains("osd.1 has OSD map"));
-    cluster.say(Cluster::osd_conn(1), report(newest));
-    cluster.ok(fence);
-}
-
-/// The copy is of a time when the OSD was down, and the OSD asks for maps before it reports.
-#[test]
-fn an_osd_with_newer_maps_counts_though_it_is_down_in_an_older_one() {
-    let mut cluster = Cluster::with_rbd();
-    cluster.ok(r#"{"prefix":"osd down","ids":["1"]}"#);
-    let newest = cluster.map().epoch;
-    let start = u64::from(newest.0) + 2;
-    let what = [("osdmap".to_owned(), SubscribeItem { start, flags: 0 })].into();
-    cluster.say(Cluster::osd_conn(1), MMonSubscribe { what, ..MMonSubscribe::default() });
-    let fence = r#"{"prefix":"osd blocklist","blocklistop":"add","addr":"10.1.2.3:0/5"}"#;
-    assert_eq!(cluster.refused(fence).0, Errno::EIO.negated());
-    cluster.say(Cluster::osd_conn(1), MPGStats { osd: OsdId(1), epoch: newest, ..MPGStats::default() });
-    cluster.ok(fence);
-    cluster.say(
-        Cluster::osd_conn(1),
-        MPGStats { osd: OsdId(1), epoch: newest.next().next(), ..MPGStats::default() },
-    );
-    assert_eq!(cluster.refused(fence).0, Errno::EIO.negated());
-}
-
-#[test]
-fn an_osd_that_is_about_to_be_out_gets_no_weight_by_its_load() {
-    let mut cluster = Cluster::with_rbd();
-    for (id, kb_used) in [(0, 1 << 10), (1, 1 << 19), (2, 1 << 10)] {
-        let stat = OsdStat { kb: 1 << 20, kb_used, ..OsdStat::default() };
-        let epoch = cluster.map().epoch;
-        cluster.say(Cluster::osd_conn(id), MPGStats { osd: OsdId(id), epoch, stat, ..MPGStats::default() });
-    }
-    let by_load = r#"{"prefix":"osd reweight-by-utilization"}"#;
-    cluster.ok(by_load);
-    assert!((1..WEIGHT_IN).contains(&cluster.map().weight(OsdId(1))));
-    cluster.is_committing = false;
-    for command in [r#"{"prefix":"osd out","ids":["1"]}"#, by_load] {
-        assert!(cluster.try_command(ADMIN, command, b"").is_none(), "it is not committed");
-    }
-    cluster.commit();
-    assert_eq!(cluster.map().weight(OsdId(1)), 0);
-}
-
 #[test]
 fn who_has_all_maps_but_the_next_gets_it_however_few_are_kept() {
     let mut cluster = Cluster::new();
