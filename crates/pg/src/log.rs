@@ -13,10 +13,24 @@ use std::{
 use bytes::Bytes;
 use types::{EVersion, HObject, LogEntry, Missing, PgId, PgInfo, ReqId};
 
-/// Entries kept, an even number (`osd_max_pg_log_entries` is larger; a copy that was away longer gets an object list).
+/// Entries kept, an even number: what their requests did is known to clients that send them again, wherever the tail is
+/// (`osd_pg_log_dups_tracked`).
 pub(crate) const ENTRIES_KEPT: usize = 3_000;
-/// Entries dropped at once.
-const TRIM_BATCH: usize = 100;
+
+/// How many entries a PG's log keeps behind its tail. A copy that was away longer gets an object list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogLength {
+    /// Entries, from 1 to [`ENTRIES_KEPT`] (`osd_max_pg_log_entries`, which is larger by default).
+    pub(crate) entries: usize,
+    /// By so many the tail moves at once, from 1 on (`osd_pg_log_trim_min`).
+    pub(crate) step: usize,
+}
+
+impl Default for LogLength {
+    fn default() -> LogLength {
+        LogLength { entries: ENTRIES_KEPT, step: 100 }
+    }
+}
 
 /// How far a new entry is compared with those before it, in builds that look.
 const COMPARED: usize = 256;
@@ -183,22 +197,37 @@ impl PgLog {
     /// Up to where the log should be trimmed, if it is long: not beyond `committed`, which all members have durable.
     /// The log has to keep what may be undone later, or has to be told to other copies (`pg_trim_to`,
     /// `min_last_complete_ondisk`).
-    pub(crate) fn trim_target(&self, committed: EVersion) -> Option<EVersion> {
-        let extra = self.entries.len().checked_sub(ENTRIES_KEPT + TRIM_BATCH)?;
-        let target = self.entries.get(extra + TRIM_BATCH - 1)?.version.min(committed);
-        self.entries.front().filter(|first| first.version <= target).map(|_| target)
+    pub(crate) fn trim_target(
+        &self,
+        committed: EVersion,
+        tail: EVersion,
+        length: LogLength,
+    ) -> Option<EVersion> {
+        let LogLength { entries, step } = length;
+        let extra = self.entries.len().checked_sub(entries + step)?;
+        let target = self.entries.get(extra + step - 1)?.version.min(committed);
+        let is_too_far_behind =
+            self.entries.get(extra).is_some_and(|entry| entry.version > tail) && target > tail;
+        // Up to the tail there may be more than are kept: those of two logs that were merged.
+        let is_too_long = || {
+            let is_behind = self.entries.front().is_some_and(|first| first.version <= target);
+            self.entries.len() >= ENTRIES_KEPT + step && is_behind
+        };
+        (is_too_far_behind || is_too_long()).then_some(target)
     }
 
-    /// Drops entries up to `version`.
-    pub(crate) fn trim(&mut self, version: EVersion) {
-        while self.entries.front().is_some_and(|e| e.version <= version) {
-            if let Some(entry) = self.entries.pop_front() {
-                // A request that came again after it was undone stands for its newer change.
-                if self.by_reqid.get(&entry.reqid) == Some(&entry.version) {
-                    self.by_reqid.remove(&entry.reqid);
-                }
+    /// Drops entries up to `version`, as long as there are more than `kept`. Returns the last one's version.
+    pub(crate) fn trim(&mut self, version: EVersion, kept: usize) -> Option<EVersion> {
+        let mut last = None;
+        while self.entries.len() > kept && self.entries.front().is_some_and(|e| e.version <= version) {
+            let Some(entry) = self.entries.pop_front() else { break };
+            last = Some(entry.version);
+            // A request that came again after it was undone stands for its newer change.
+            if self.by_reqid.get(&entry.reqid) == Some(&entry.version) {
+                self.by_reqid.remove(&entry.reqid);
             }
         }
+        last
     }
 
     /// Takes out the entries of other PGs, by the PG that each belongs to.
@@ -464,11 +493,11 @@ mod tests {
         let reqid = |tid| ReqId { tid, ..ReqId::default() };
         let of = |tid, version| LogEntry { reqid: reqid(tid), ..entry(1, version, "a", 0, false) };
         let mut log = PgLog::from_entries(vec![of(5, 1), of(6, 2), of(5, 3)]);
-        log.trim(EVersion::new(Epoch(1), 2));
+        assert_eq!(log.trim(EVersion::new(Epoch(1), 2), 0), Some(EVersion::new(Epoch(1), 2)));
         assert_eq!(log.len(), 1);
         assert_eq!(log.find(&reqid(5)).map(|e| e.version.version), Some(3));
         assert_eq!(log.find(&reqid(6)), None);
-        log.trim(EVersion::new(Epoch(1), 3));
+        log.trim(EVersion::new(Epoch(1), 3), 0);
         assert_eq!(log.find(&reqid(5)), None);
     }
 
@@ -618,11 +647,34 @@ mod tests {
         let version = |at| EVersion::new(Epoch(1), at);
         let entries = (1..=4_000).map(|at| entry(1, at, "a", at - 1, false)).collect();
         let mut log = PgLog::from_entries(entries);
-        for (committed, target) in [(0, None), (1, Some(1)), (700, Some(700)), (3_999, Some(1_000))] {
-            assert_eq!(log.trim_target(version(committed)), target.map(version));
+        let target = |log: &PgLog, committed, tail| {
+            let committed = info(committed, 0).last_update;
+            log.trim_target(committed, tail, LogLength::default()).map(|at| at.version)
+        };
+        for (committed, expected) in [(0, None), (1, Some(1)), (700, Some(700)), (3_999, Some(1_000))] {
+            assert_eq!(target(&log, committed, EVersion::ZERO), expected);
         }
-        log.trim(version(700));
-        assert_eq!(log.trim_target(version(700)), None, "it is trimmed");
+        assert_eq!(log.trim(version(700), ENTRIES_KEPT), Some(version(700)));
+        assert_eq!(target(&log, 700, version(700)), None, "it is trimmed");
+    }
+
+    /// The tail moves on, and what requests did is known as long as before.
+    #[test]
+    fn a_short_log_keeps_what_tells_of_requests() {
+        let version = |at| EVersion::new(Epoch(1), at);
+        let length = LogLength { entries: 20, step: 10 };
+        let (mut log, mut tail) = (PgLog::default(), 0);
+        for at in 1..=4_000 {
+            log.extend([entry(1, at, "a", at - 1, false)]);
+            let target = log.trim_target(version(at), info(tail, 0).last_update, length);
+            assert_eq!(target.map(|to| to.version), (at - tail == 30).then(|| at - 20));
+            if let Some(target) = target {
+                tail = target.version;
+                let first = at.checked_sub(ENTRIES_KEPT as u64).filter(|first| *first > 0);
+                assert_eq!(log.trim(target, ENTRIES_KEPT), first.map(version));
+            }
+        }
+        assert!((ENTRIES_KEPT..ENTRIES_KEPT + 10).contains(&log.len()));
     }
 
     #[test]

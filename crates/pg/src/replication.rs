@@ -9,6 +9,7 @@ use types::{EVersion, LogEntry, OsdId, Transaction};
 use crate::{
     Ctx, Effect, Pg,
     exec::Staged,
+    log::ENTRIES_KEPT,
     meta::MetaChange,
     pg::{Pending, Phase},
 };
@@ -47,7 +48,8 @@ impl Pg {
             self.scrubs.on_change(&head, &log, delta);
             self.recount.iter_mut().for_each(|recount| recount.note(&head, delta));
         }
-        let trim_to = self.log.trim_target(self.committed_to()).unwrap_or(EVersion::ZERO);
+        let trim_to = self.log.trim_target(self.committed_to(), self.info.log_tail, ctx.recovery.log);
+        let trim_to = trim_to.unwrap_or(EVersion::ZERO);
         let members: Vec<OsdId> = self.members.all().collect();
         let others: Vec<OsdId> = members.iter().copied().filter(|o| *o != self.me).collect();
         if !others.is_empty() {
@@ -95,11 +97,12 @@ impl Pg {
             self.info.is_estimated |= entry.lost_to.is_some();
         }
         self.log.extend(log);
-        // What a merge left of older logs is before the tail.
+        // What tells only of requests is before the tail.
         self.info.log_tail = self.info.log_tail.max(trim_to);
-        if trim_to != EVersion::ZERO {
-            self.log.trim(trim_to);
-            change.unlog_upto(trim_to);
+        if trim_to != EVersion::ZERO
+            && let Some(last) = self.log.trim(trim_to, ENTRIES_KEPT)
+        {
+            change.unlog_upto(last);
         }
         change.info(&self.info, &mut self.kept);
         change.into_txn(&mut txn);
@@ -169,7 +172,8 @@ mod tests {
         for tid in 1..=3_200 {
             world.write(1, tid);
         }
-        assert_eq!(world.pg.log.trim_target(world.pg.info.last_update), Some(world.version(203)));
+        let (last, tail, length) = (world.pg.info.last_update, world.pg.info.log_tail, world.recovery.log);
+        assert_eq!(world.pg.log.trim_target(last, tail, length), Some(world.version(203)));
         assert!(trims(&mut world) <= Some(before) && world.pg.info.log_tail <= before);
         let confirmed = world.version(50);
         for peer in world.peers.clone() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use osd::Osd;
 use pg::{Pg, PgRecord};
-use types::{OsdId, OsdMap, PgId, UpActing};
+use types::{EVersion, OsdId, OsdMap, PgId, UpActing};
 
 use crate::{
     device_faults::Loss,
@@ -90,6 +90,8 @@ impl World {
         self.come_to_rest()?;
         let map = self.osdmap().ok_or("the monitor is down")?.clone();
         let records = self.records();
+        let is_trimmed = records.values().any(|record| record.info.log_tail > EVersion::ZERO);
+        self.saw(is_trimmed.then_some("a log was trimmed"));
         let osds = self.take_osds();
         let disks = osds.into_iter().map(|osd| osd.end(End::PowerCut));
         let mount = |own: OsdDisk| {

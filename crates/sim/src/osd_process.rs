@@ -50,6 +50,16 @@ pub(crate) fn small_store(rng: &mut StdRng) -> StoreConfig {
     }
 }
 
+/// What the configuration says of OSDs.
+fn options(log_entries: Option<u64>) -> BTreeMap<String, String> {
+    // Few objects are many here, and few are small enough for one part.
+    let mut out = BTreeMap::from([("osd_async_recovery_min_cost", 3), ("osd_recovery_max_chunk", 500)]);
+    if let Some(entries) = log_entries {
+        out.extend([("osd_max_pg_log_entries", entries), ("osd_pg_log_trim_min", entries / 4)]);
+    }
+    out.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect()
+}
+
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -68,6 +78,8 @@ pub(crate) struct OsdDisk {
     /// One for each shard.
     pub(crate) disks: Vec<VirtualDisk>,
     pub(crate) config: StoreConfig,
+    /// See [`Scale::log_entries`](crate::world::Scale::log_entries).
+    pub(crate) log_entries: Option<u64>,
     /// Other processes use its CPUs, too: events may have to wait, and are then handled in one turn with later ones.
     pub(crate) is_busy: bool,
     /// What it does wrong on purpose.
@@ -89,6 +101,7 @@ pub(crate) struct OsdProcess {
     fsid: Uuid,
     key: CryptoKey,
     config: StoreConfig,
+    log_entries: Option<u64>,
     is_busy: bool,
     canary: Option<Canary>,
     parts: Vec<Part>,
@@ -132,10 +145,7 @@ impl Part {
             uuid: store.identity().store_uuid,
             device_bytes: disk.bytes(),
             metadata: BTreeMap::from([("hostname".to_owned(), "sim".to_owned())]),
-            // Few objects are many here, and few are small enough for one part.
-            options: [("osd_async_recovery_min_cost", "3"), ("osd_recovery_max_chunk", "500")]
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .into(),
+            options: options(own.log_entries),
             features: codec::Features::PACIFIC.0,
             git_version: "",
             shard,
@@ -181,13 +191,14 @@ impl OsdProcess {
         let part =
             |(index, disk)| Part::start(&own, disk, Shard { index: index as u16, count }, addrs, mon, rng);
         let parts = stores.into_iter().zip(disks).enumerate().map(part).collect();
-        let OsdDisk { whoami, fsid, key, config, is_busy, canary, .. } = own;
+        let OsdDisk { whoami, fsid, key, config, log_entries, is_busy, canary, .. } = own;
         let rng = StdRng::from_rng(rng);
         let mut process = OsdProcess {
             whoami,
             fsid,
             key,
             config,
+            log_entries,
             is_busy,
             canary,
             parts,
@@ -224,8 +235,8 @@ impl OsdProcess {
             part.disk.set_failing(0);
         }
         let disks = self.parts.into_iter().map(|part| part.disk).collect();
-        let OsdProcess { whoami, fsid, key, config, is_busy, canary, .. } = self;
-        OsdDisk { whoami, fsid, key, disks, config, is_busy, canary }
+        let OsdProcess { whoami, fsid, key, config, log_entries, is_busy, canary, .. } = self;
+        OsdDisk { whoami, fsid, key, disks, config, log_entries, is_busy, canary }
     }
 
     /// Some bits on the device are not what was written.

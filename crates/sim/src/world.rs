@@ -125,7 +125,9 @@ impl World {
         let pg_num = if options.is_resized { rng.random_range(4..17) } else { rng.random_range(1..7) };
         let (journal_devices, index_devices) = (rng.random_range(0..8), rng.random_range(0..8));
         let scale = Scale { journal_devices, index_devices, ..Scale::new(osds, store, pg_num) };
-        let scale = Scale { shards, is_busy: true, ..scale };
+        // Elsewhere logs are longer than such a world is.
+        let log_entries = rng.random_bool(0.5).then(|| rng.random_range(20..60));
+        let scale = Scale { shards, is_busy: true, log_entries, ..scale };
         let scale = if options.is_full { scale.small(&mut rng) } else { scale };
         let mut clocks: Vec<Clock> = (0..=osds).map(|_| Clock::random(&mut rng)).collect();
         if options.canary == Some(Canary::LongLease) {
@@ -281,7 +283,7 @@ impl World {
     }
 
     pub(crate) fn new_disk(&self, id: usize, key: CryptoKey) -> OsdDisk {
-        let Scale { shards, is_busy, store: config, .. } = self.scale;
+        let Scale { shards, is_busy, store: config, log_entries, .. } = self.scale;
         let sizes = self.scale.device_sizes(id);
         let disk = |shard| {
             let mut disk = VirtualDisk::new(sizes);
@@ -298,7 +300,7 @@ impl World {
         };
         let disks = (0..shards).map(disk).collect();
         let canary = self.options.canary;
-        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disks, config, is_busy, canary }
+        OsdDisk { whoami: OsdId(id as i32), fsid: FSID, key, disks, config, log_entries, is_busy, canary }
     }
 
     pub(crate) fn osd_process(&self, id: usize) -> ProcessId {

@@ -156,7 +156,7 @@ fn the_log_knows_versions_that_cannot_be_decoded() {
     };
     assert_eq!(lists(&mut world), [1, 2, 3]);
     let end = world.version(3);
-    world.pg.log.trim(end);
+    world.pg.log.trim(end, 0);
     assert_eq!(lists(&mut world), [1, 2, 0]);
 }
 
@@ -286,7 +286,7 @@ fn a_primary_that_had_gone_on_alone_undoes_all_that_others_have_done_without() {
         source.pg.log = PgLog::from_entries(vec![common, theirs]);
         source.pg.info.last_update = last_update;
         if is_trimmed {
-            source.pg.log.trim(last_update);
+            source.pg.log.trim(last_update, 0);
             source.pg.info.log_tail = last_update;
         }
 

@@ -3,6 +3,7 @@
 use types::{OsdId, PgId, Settings};
 
 use super::throttle::{Limits, RecoveryThrottle};
+use crate::log::{ENTRIES_KEPT, LogLength};
 
 /// What may be under way to one OSD, in parts of the largest size: one is written while another comes, and what the
 /// OSD is sent besides, heartbeats included, waits for no more than that. By default it is three of the objects that
@@ -20,6 +21,8 @@ pub struct RecoveryPolicy {
     pub fill_first: u64,
     /// `osd_recovery_max_chunk`: an object with more bytes is sent in parts, each of about so many.
     pub part_bytes: u64,
+    /// How far back PG logs tell what other copies lack.
+    pub(crate) log: LogLength,
     /// Shards that have part in what the OSD may send to another one.
     shards: u16,
 }
@@ -27,7 +30,8 @@ pub struct RecoveryPolicy {
 impl Default for RecoveryPolicy {
     fn default() -> RecoveryPolicy {
         let active = RecoveryThrottle::default();
-        RecoveryPolicy { active, active_max: 10, fill_first: 100, part_bytes: 8 << 20, shards: 1 }
+        let log = LogLength::default();
+        RecoveryPolicy { active, active_max: 10, fill_first: 100, part_bytes: 8 << 20, log, shards: 1 }
     }
 }
 
@@ -44,6 +48,14 @@ impl RecoveryPolicy {
         self.active_max = (most / shards + u64::from(index < most % shards)).max(1);
         self.fill_first = number("osd_async_recovery_min_cost").unwrap_or(unknown.fill_first);
         self.part_bytes = number("osd_recovery_max_chunk").unwrap_or(unknown.part_bytes);
+        let length = |name, most: usize, unknown: usize| {
+            let set = number(name).map(|set| usize::try_from(set).unwrap_or(usize::MAX));
+            set.unwrap_or(unknown).clamp(1, most)
+        };
+        self.log = LogLength {
+            entries: length("osd_max_pg_log_entries", ENTRIES_KEPT, unknown.log.entries),
+            step: length("osd_pg_log_trim_min", ENTRIES_KEPT, unknown.log.step),
+        };
         self.shards = count;
         self.active.look_again();
     }
@@ -67,6 +79,20 @@ mod tests {
     use types::Settings;
 
     use super::RecoveryPolicy;
+    use crate::log::LogLength;
+
+    #[test]
+    fn a_log_is_as_short_as_asked_for_and_never_longer_than_what_is_kept() {
+        for (entries, step, expected) in
+            [("20", "10", (20, 10)), ("10000", "0", (3_000, 1)), ("0", "9999", (1, 3_000))]
+        {
+            let options = [("osd_max_pg_log_entries", entries), ("osd_pg_log_trim_min", step)];
+            let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let mut policy = RecoveryPolicy::default();
+            policy.follow(&Settings::from_file(&options.into()), (0, 1));
+            assert_eq!(policy.log, LogLength { entries: expected.0, step: expected.1 });
+        }
+    }
 
     #[test]
     fn shards_divide_what_their_osd_may_have_under_way() {

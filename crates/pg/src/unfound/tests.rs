@@ -155,7 +155,7 @@ fn an_older_version_counts_however_old_it_is_where_it_is_a_members() {
         let mut world = World::of(2);
         world.act(|pg, _| {
             // The log is past all that it told of the object.
-            pg.log.trim(tail);
+            pg.log.trim(tail, 0);
             pg.info.log_tail = tail;
             pg.peer_info.insert(stray, types::PgInfo { last_update: tail, ..types::PgInfo::default() });
         });
@@ -411,7 +411,7 @@ fn objects_are_given_up_as_fast_as_members_confirm_that() {
     let (pgid, epoch, peer, tail) = (world.pg.pgid, world.map.epoch, world.peers[0], world.version(3));
     world.act(|pg, _| {
         // The log is past all that it told of the objects.
-        pg.log.trim(tail);
+        pg.log.trim(tail, 0);
         pg.info.log_tail = tail;
     });
     let lost = (10..).map(|at| (world.object(at), world.version(1))).take(3 * IN_FLIGHT_MAX);

@@ -70,6 +70,8 @@ pub(crate) struct Scale {
     /// A bit for each OSD whose indexes have devices of their own.
     pub(crate) index_devices: u8,
     pub(crate) store: store::Config,
+    /// Changes that a PG's log tells other copies of, if these are few.
+    pub(crate) log_entries: Option<u64>,
     /// Of the pool, at first.
     pub(crate) pg_num: u32,
 }
@@ -86,6 +88,7 @@ impl Scale {
             journal_devices: 0,
             index_devices: 0,
             store,
+            log_entries: None,
             pg_num,
         }
     }

@@ -4,7 +4,7 @@
 use crate::EntityType;
 
 /// Options that a running OSD looks at.
-pub(super) const OSD: [&str; 45] = [
+pub(super) const OSD: [&str; 47] = [
     "bluestore_cache_size",
     "debug_ms",
     "debug_osd",
@@ -25,6 +25,7 @@ pub(super) const OSD: [&str; 45] = [
     "osd_enable_op_tracker",
     "osd_failsafe_full_ratio",
     "osd_heartbeat_grace",
+    "osd_max_pg_log_entries",
     "osd_max_scrubs",
     "osd_memory_target",
     "osd_op_complaint_time",
@@ -33,6 +34,7 @@ pub(super) const OSD: [&str; 45] = [
     "osd_op_history_slow_op_size",
     "osd_op_history_slow_op_threshold",
     "osd_op_log_threshold",
+    "osd_pg_log_trim_min",
     "osd_recovery_max_active",
     "osd_recovery_max_active_ssd",
     "osd_recovery_max_chunk",
