@@ -7,14 +7,12 @@
 
 mod activate;
 mod flush;
+mod list;
 
 use std::collections::BTreeSet;
 
 use messages::{LogLevel, MPgLog, MPgNotify, MPgQuery};
-use types::{
-    EVersion, Epoch, HObject, LogEntry, Membership, Missing, Mutation, ObjectVersions, OsdId, PgInfo,
-    Transaction,
-};
+use types::{EVersion, Epoch, LogEntry, Membership, Mutation, OsdId, PgInfo, Transaction};
 
 use crate::{
     Ctx, Effect, Pg,
@@ -229,13 +227,19 @@ impl Pg {
     pub(crate) fn on_query(&mut self, from: OsdId, query: MPgQuery, ctx: &mut Ctx<'_>) {
         if query.wants_log {
             let asker = Span { tail: query.tail, last: query.since };
-            let reply = if self.is_activating(from) {
+            let (asker, is_activation) = if self.is_activating(from) {
                 // The log that the replica was sent to be activated by does not reach back to what it has.
-                self.log_with_list(ctx)
+                (None, true)
             } else {
-                self.log_for(asker, false, ctx)
+                (Some(asker).filter(|asker| !self.needs_list(*asker)), false)
             };
-            ctx.effects.push(Effect::SendOsd(from, reply.into()));
+            match asker {
+                Some(asker) => {
+                    let reply = self.log_for(asker, false, ctx);
+                    ctx.effects.push(Effect::SendOsd(from, reply.into()));
+                }
+                None => self.send_list(&[from], is_activation, ctx),
+            }
             return;
         }
         let notify = self.notify(ctx);
@@ -325,22 +329,7 @@ impl Pg {
         since == self.info.log_tail || since > self.info.log_tail && is_logged
     }
 
-    /// True where the log is not enough for a copy that has the log `theirs`: ours does not reach that far back, or
-    /// theirs begins with a version that is not known here, so that it cannot be told what that copy had done before
-    /// ([`log::merge`]).
-    pub(crate) fn needs_list(&self, theirs: Span) -> bool {
-        let begin = if self.is_reached(theirs.last) { theirs.last } else { self.info.log_tail };
-        let is_known = |tail| tail <= begin || tail == self.info.last_update || self.log.contains(tail);
-        theirs.last < begin || !is_known(theirs.tail)
-    }
-
-    /// Whether [`Pg::log_for`] can be called now.
-    pub(crate) fn ready_for_log(&mut self, theirs: Span, ctx: &Ctx<'_>) -> Result<(), Vec<store::NotCached>> {
-        if self.needs_list(theirs) { self.scan_objects(ctx.store) } else { Ok(()) }
-    }
-
-    /// The log to send to a copy that has the log `theirs`: the entries behind it, all entries where it may diverge, or
-    /// an object list where the log is not enough.
+    /// The log to send to a copy that has the log `theirs`: the entries behind it, or all entries where it may diverge.
     fn log_for(&self, theirs: Span, is_activation: bool, ctx: &Ctx<'_>) -> MPgLog {
         let since = theirs.last;
         let is_reached = self.is_reached(since);
@@ -355,34 +344,11 @@ impl Pg {
             epoch: ctx.map.epoch,
             info: PgInfo { log_tail: tail, ..self.own_info() },
             entries,
-            objects: self.needs_list(theirs).then(|| self.object_versions()),
+            objects: None,
             missing: self.missing.clone(),
             is_activation,
             intervals: self.intervals.clone(),
         }
-    }
-
-    /// The whole log and an object list, for a copy to be activated whatever it has.
-    fn log_with_list(&self, ctx: &Ctx<'_>) -> MPgLog {
-        let mut log = self.log_for(Span::default(), true, ctx);
-        log.objects.get_or_insert_with(|| self.object_versions());
-        log
-    }
-
-    /// All objects with their versions: those at hand, and those that are missing. If the version of one at hand cannot
-    /// be decoded, it is the one that the log knows, or else zero.
-    fn object_versions(&self) -> ObjectVersions {
-        let logged = |object: &HObject| {
-            let last = self.log.iter().rev().find(|entry| entry.object == *object && !entry.is_error);
-            last.filter(|entry| !entry.is_delete).map(|entry| entry.version)
-        };
-        let mut all = self.missing.clone();
-        for (object, version) in self.known_objects() {
-            let version = Some(*version).filter(|version| *version != EVersion::ZERO);
-            let version = version.or_else(|| logged(object)).unwrap_or_default();
-            all.entry(object.clone()).or_insert(version);
-        }
-        all.into_iter().collect()
     }
 
     /// The best copy's log came.
@@ -392,7 +358,7 @@ impl Pg {
         }
         self.history.note_event();
         let has_learned = self.learn_intervals(message.intervals.clone(), message.info.last_epoch_clean);
-        self.peer_missing.insert(from, message.missing.clone());
+        self.peer_missing.insert(from, list::detached(message.missing.clone()));
         match self.take_over(&message, Pending::Nothing, ctx) {
             // Another copy's log may be the best.
             Ok(()) | Err(LogOutOfReach) if has_learned => self.get_info(ctx),
@@ -447,6 +413,7 @@ impl Pg {
             change.missing(&object, None);
         }
         let last = message.info.last_update;
+        let mut lacking = Vec::new();
         for (object, need) in missing {
             if need == EVersion::ZERO {
                 self.take_over_unknown(object, last, &mut change, &mut txn);
@@ -467,8 +434,10 @@ impl Pg {
                 txn.push(&object, Mutation::Remove);
             }
             change.missing(&object, Some(need));
-            self.missing.insert(object, need);
+            lacking.push((object.detached(), need));
         }
+        // Built of what is in order, a map takes half of what it takes if one is inserted after the other.
+        self.missing.append(&mut lacking.into_iter().collect());
         self.info.last_update = last;
         let seen =
             added.iter().map(|entry| entry.user_version).fold(message.info.last_user_version, u64::max);
@@ -483,56 +452,6 @@ impl Pg {
         change.into_txn(&mut txn);
         self.submit(pending, txn, ctx);
         Ok(())
-    }
-
-    /// In an object list, version zero says that the sender cannot decode what it keeps with the object: what is here
-    /// may be good. But if this copy has or lacks the object in a version that came to nothing, as it is newer than
-    /// `last`, it is not known which version is needed.
-    fn take_over_unknown(
-        &mut self,
-        object: HObject,
-        last: EVersion,
-        change: &mut MetaChange,
-        txn: &mut Transaction,
-    ) {
-        let is_newer = self.known_version(&object) > last;
-        if is_newer {
-            txn.push(&object, Mutation::Remove);
-        }
-        if is_newer || self.missing.get(&object).is_some_and(|need| *need > last) {
-            change.missing(&object, Some(last));
-            self.missing.insert(object, last);
-        }
-    }
-
-    /// Compares with a list of all objects, and starts the log anew.
-    fn resync(
-        &mut self,
-        objects: &ObjectVersions,
-        message: &MPgLog,
-        change: &mut MetaChange,
-    ) -> Option<Merge> {
-        let mut merged = Merge::default();
-        let wanted: Missing = objects.iter().cloned().collect();
-        for (object, _) in self.known_objects() {
-            if !wanted.contains_key(object) {
-                merged.deleted.insert(object.clone());
-            }
-        }
-        self.missing.retain(|object, _| {
-            let is_wanted = wanted.contains_key(object);
-            if !is_wanted {
-                change.missing(object, None);
-            }
-            is_wanted
-        });
-        merged.missing = wanted;
-        // It is not known which of the old entries came to nothing, so all count as divergent.
-        merged.divergent = self.log.rewind(EVersion::ZERO).into_iter().map(|entry| entry.version).collect();
-        self.info.log_tail = message.info.log_tail;
-        self.log.extend(message.entries.iter().cloned());
-        merged.added = message.entries.clone();
-        Some(merged)
     }
 
     /// Goes on once the PG's log is known, and what every copy has.

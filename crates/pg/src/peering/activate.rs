@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use messages::{MPgActivated, MPgLog};
 use types::OsdId;
 
-use super::LogOutOfReach;
+use super::{LogOutOfReach, list::detached};
 use crate::{
     Ctx, Effect, Pg,
     index_wait::IndexWait,
@@ -31,10 +31,16 @@ impl Pg {
                 return self.wait(IndexWait::Activate, lacking, ctx);
             }
         }
+        let mut compared = Vec::new();
         for (osd, theirs) in logs {
+            if self.needs_list(theirs) {
+                compared.push(osd);
+                continue;
+            }
             let message = self.log_for(theirs, true, ctx);
             ctx.effects.push(Effect::SendOsd(osd, message.into()));
         }
+        self.send_list(&compared, true, ctx);
         self.forget_versions();
         self.let_go(IndexWait::Activate, ctx);
         self.ask_leases(ctx.now);
@@ -85,7 +91,7 @@ impl Pg {
         let Phase::Activating { waiting, .. } = &mut self.phase else { return };
         waiting.remove(&from);
         self.take_lease(from);
-        self.peer_missing.insert(from, message.missing);
+        self.peer_missing.insert(from, detached(message.missing));
         self.recovery.note_takes_clones(from, message.takes_clones);
         self.check_active(ctx);
     }
