@@ -10,7 +10,7 @@
 
 use std::cmp::Reverse;
 
-use types::{OsdId, OsdMap, distinct_osds};
+use types::{OsdId, OsdMap, PgInfo, distinct_osds};
 
 use crate::{Ctx, Effect, Pg, log::Span, pg::Phase};
 
@@ -40,11 +40,11 @@ impl Pg {
     }
 
     /// The acting set that the PG should have: the up set, but with whole copies in the place of those that are not, as
-    /// far as there are any. A CRUSH rule may name an OSD twice; only in the up set itself does it stay twice, as
-    /// monitors refuse it in another acting set.
-    fn wanted_acting(&self, fill_first: u64, map: &OsdMap) -> Vec<OsdId> {
+    /// far as there are any. The first of `leaders` that is whole leads. A CRUSH rule may name an OSD twice; only in
+    /// the up set itself does it stay twice, as monitors refuse it in another acting set.
+    fn wanted_acting(&self, is_whole: impl Fn(OsdId) -> bool, leaders: &[OsdId]) -> Vec<OsdId> {
         let (up, acting) = (&self.members.up, &self.members.acting);
-        let is_whole = |osd: &OsdId| osd.is_some() && self.is_whole(*osd, fill_first, map);
+        let is_whole = |osd: &OsdId| osd.is_some() && is_whole(*osd);
         let size = usize::from(self.members.size);
         let (whole, lacking): (Vec<OsdId>, Vec<OsdId>) = distinct_osds(up).partition(is_whole);
         if lacking.is_empty() && up.len() >= size {
@@ -57,8 +57,7 @@ impl Pg {
         let place = |osd: &OsdId| acting.iter().position(|a| a == osd).unwrap_or(usize::MAX);
         strays.sort_by_key(|osd| (place(osd), Reverse(newest(osd)), *osd));
         let mut wanted: Vec<OsdId> = whole.into_iter().chain(strays).collect();
-        let leads = |osd: &&OsdId| wanted.contains(osd);
-        let leader = [self.members.up_primary, self.members.primary].iter().find(leads).copied();
+        let leader = leaders.iter().find(|osd| wanted.contains(osd)).copied();
         if let Some(at) = leader.and_then(|osd| wanted.iter().position(|o| *o == osd)) {
             wanted[..=at].rotate_right(1);
         }
@@ -75,13 +74,46 @@ impl Pg {
     /// True if the acting set is the wanted one, once it is known what every copy has. Otherwise the monitor is asked
     /// for the wanted one, and the next map begins another interval.
     pub(crate) fn acts_as_wanted(&self, ctx: &mut Ctx<'_>) -> bool {
-        let wanted = self.wanted_acting(ctx.recovery.fill_first, ctx.map);
+        let is_whole = |osd| self.is_whole(osd, ctx.recovery.fill_first, ctx.map);
+        let wanted = self.wanted_acting(is_whole, &[self.members.up_primary, self.members.primary]);
         if wanted == self.members.acting {
             return true;
         }
+        self.want_acting(wanted, ctx);
+        false
+    }
+
+    fn want_acting(&self, wanted: Vec<OsdId>, ctx: &mut Ctx<'_>) {
         let temporary = if wanted == self.members.up { Vec::new() } else { wanted };
         ctx.effects.push(Effect::WantActing(temporary));
-        false
+    }
+
+    /// True if another OSD is to lead, which has the best log, and one that does not reach this copy: to lead, this
+    /// copy would need a list of all objects, and then it would be filled before it acts anyway. It need not know the
+    /// log for that. The best copy leads, by whose own log this copy is not whole: it does not hand back.
+    pub(crate) fn gives_way_to(&self, best: OsdId, ctx: &mut Ctx<'_>) -> bool {
+        let fill_first = ctx.recovery.fill_first;
+        let Some(PgInfo { log_tail, last_update, .. }) = self.peer_info.get(&best) else { return false };
+        // Versions are numbered one by one, so that as many changes are behind at most.
+        let is_whole = |osd: OsdId| {
+            self.peer_info
+                .get(&osd)
+                .filter(|info| ctx.map.is_up(osd) && info.last_update >= *log_tail)
+                .is_some_and(|info| {
+                    let behind = last_update.version.saturating_sub(info.last_update.version);
+                    info.missing_count.saturating_add(behind) <= fill_first
+                })
+        };
+        if *log_tail <= self.info.last_update || !is_whole(best) {
+            return false;
+        }
+        let wanted = self.wanted_acting(is_whole, &[best]);
+        let is_another = wanted != self.members.acting;
+        if is_another {
+            tracing::debug!(pg = %self.pgid, best = best.0, "gives way to a copy whose log does not reach this one");
+            self.want_acting(wanted, ctx);
+        }
+        is_another
     }
 }
 

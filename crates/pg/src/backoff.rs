@@ -77,7 +77,7 @@ impl Pg {
             | Phase::Replica
             | Phase::GetInfo { .. }
             | Phase::GetLog { .. }
-            | Phase::WaitActing
+            | Phase::WaitActing { .. }
             | Phase::Activating { .. }
             | Phase::Active => false,
         }

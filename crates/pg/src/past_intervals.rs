@@ -195,7 +195,7 @@ impl Pg {
             Phase::Down => self.away(map).into_iter().collect(),
             Phase::Idle
             | Phase::Replica
-            | Phase::WaitActing
+            | Phase::WaitActing { .. }
             | Phase::WaitUpThru
             | Phase::Activating { .. }
             | Phase::Active => Vec::new(),

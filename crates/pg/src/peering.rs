@@ -104,11 +104,11 @@ impl Pg {
                 self.peer_info.remove(&from);
                 self.get_info(ctx);
             }
-            Phase::Down => {
+            Phase::Down | Phase::WaitActing { has_log: false } => {
                 self.peer_info.retain(|osd, _| !is_new(osd));
                 self.get_info(ctx);
             }
-            Phase::WaitActing => self.after_log(ctx),
+            Phase::WaitActing { has_log: true } => self.after_log(ctx),
             Phase::WaitUpThru => self.check_up_thru(ctx),
             Phase::Active => {
                 let is_gone = |osd: &OsdId| is_new(osd) || !map.is_up(*osd);
@@ -189,7 +189,7 @@ impl Pg {
     }
 
     /// Asks every OSD that may have been part of the PG since it was last clean.
-    fn get_info(&mut self, ctx: &mut Ctx<'_>) {
+    pub(crate) fn get_info(&mut self, ctx: &mut Ctx<'_>) {
         let past = self.intervals.iter().flat_map(|i| i.acting.iter().copied());
         let asked: BTreeSet<OsdId> = past
             .chain(self.others())
@@ -271,7 +271,7 @@ impl Pg {
                     self.get_info(ctx);
                 }
             }
-            Phase::Down => self.get_info(ctx),
+            Phase::Down | Phase::WaitActing { has_log: false } => self.get_info(ctx),
             // That OSD has lost its copy since it told of it, and the log with it: another copy's log is the best now.
             Phase::GetLog { from: source } if *source == from && had_more => self.get_info(ctx),
             // The past is not what it seemed to be, and neither may the best log be.
@@ -280,7 +280,9 @@ impl Pg {
             {
                 self.get_info(ctx)
             }
-            Phase::WaitActing | Phase::WaitUpThru if has_learned || outranks(&self.info) => {
+            Phase::WaitActing { has_log: true } | Phase::WaitUpThru
+                if has_learned || outranks(&self.info) =>
+            {
                 self.get_info(ctx)
             }
             Phase::Active if !self.is_clean => {
@@ -291,7 +293,7 @@ impl Pg {
             Phase::Idle
             | Phase::Replica
             | Phase::GetLog { .. }
-            | Phase::WaitActing
+            | Phase::WaitActing { has_log: true }
             | Phase::WaitUpThru
             | Phase::Activating { .. }
             | Phase::Active => {}
@@ -310,6 +312,9 @@ impl Pg {
         let best = self.peer_info.iter().filter(|(o, _)| ctx.map.is_up(**o)).max_by_key(|(_, i)| rank(i));
         match best.map(|(osd, info)| (*osd, rank(info))) {
             Some((from, theirs)) if theirs > rank(&self.info) => {
+                if self.gives_way_to(from, ctx) {
+                    return self.enter(Phase::WaitActing { has_log: false }, ctx);
+                }
                 self.enter(Phase::GetLog { from }, ctx);
                 // Not what another member has: the source answers with what comes after a change that it knows, and
                 // this copy may not. What others lack they are told from the log that this copy has then, which
@@ -457,7 +462,7 @@ impl Pg {
     /// Goes on once the PG's log is known, and what every copy has.
     pub(crate) fn after_log(&mut self, ctx: &mut Ctx<'_>) {
         if !self.acts_as_wanted(ctx) {
-            self.enter(Phase::WaitActing, ctx);
+            self.enter(Phase::WaitActing { has_log: true }, ctx);
             return;
         }
         self.enter(Phase::WaitUpThru, ctx);

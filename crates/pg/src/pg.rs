@@ -57,7 +57,10 @@ pub(crate) enum Phase {
         from: OsdId,
     },
     /// Primary: others are to act, as the map will say.
-    WaitActing,
+    WaitActing {
+        /// False for one that has not taken over the log: it can only give way, or look again.
+        has_log: bool,
+    },
     /// Primary: the map has to say that we live in this interval, and our log has to be durable.
     WaitUpThru,
     /// Primary: replicas take over the log.
@@ -461,9 +464,11 @@ impl Pg {
         self.tick_copies(ctx);
         self.tick_proxies(ctx);
         self.tick_lease(ctx);
-        if self.phase == Phase::WaitActing {
-            // What the monitor was asked for may have been lost.
-            self.after_log(ctx);
+        // What the monitor was asked for may have been lost.
+        match self.phase {
+            Phase::WaitActing { has_log: true } => self.after_log(ctx),
+            Phase::WaitActing { has_log: false } => self.get_info(ctx),
+            _ => {}
         }
         if self.phase == Phase::Active {
             self.tell_committed(ctx);

@@ -79,7 +79,7 @@ impl Pg {
                 state["requested_info_from"] = json!(asked);
             }
             Phase::Down => state["comment"] = "not enough up instances of this PG to go active".into(),
-            Phase::WaitActing => state["comment"] = "waiting for pg acting set to change".into(),
+            Phase::WaitActing { .. } => state["comment"] = "waiting for pg acting set to change".into(),
             Phase::WaitUpThru if !self.is_flushed() => {
                 state["comment"] = "waiting for this osd's store to commit earlier changes".into();
             }
@@ -90,9 +90,11 @@ impl Pg {
                 Some(self.peering_json(&entered, map))
             }
             // The wait for others to act is no part of Ceph's `Peering`.
-            Phase::Idle | Phase::Replica | Phase::WaitActing | Phase::Activating { .. } | Phase::Active => {
-                None
-            }
+            Phase::Idle
+            | Phase::Replica
+            | Phase::WaitActing { .. }
+            | Phase::Activating { .. }
+            | Phase::Active => None,
         };
         let started = json!({"name": "Started", "enter_time": entered});
         [Some(state), peering, Some(started)].into_iter().flatten().collect()
@@ -170,7 +172,10 @@ mod tests {
                 state.as_array().into_iter().flatten().map(|one| one["name"].as_str().unwrap().to_owned());
             names.collect::<Vec<_>>()
         };
-        assert_eq!(states(Phase::WaitActing), ["Started/Primary/WaitActingChange", "Started"]);
+        assert_eq!(
+            states(Phase::WaitActing { has_log: true }),
+            ["Started/Primary/WaitActingChange", "Started"]
+        );
         let peering = ["Started/Primary/Peering/WaitUpThru", "Started/Primary/Peering", "Started"];
         assert_eq!(states(Phase::WaitUpThru), peering);
         assert_eq!(states(Phase::Active), ["Started/Primary/Active", "Started"]);

@@ -208,7 +208,7 @@ pub(crate) fn queried_name(phase: &Phase) -> &'static str {
         Phase::GetInfo { .. }
         | Phase::Down
         | Phase::GetLog { .. }
-        | Phase::WaitActing
+        | Phase::WaitActing { .. }
         | Phase::WaitUpThru => state_name(phase, PgState::default()),
         Phase::Activating { .. } | Phase::Active => "Started/Primary/Active",
     }
@@ -222,7 +222,7 @@ pub(crate) fn state_name(phase: &Phase, state: PgState) -> &'static str {
         Phase::GetInfo { .. } => "Started/Primary/Peering/GetInfo",
         Phase::Down => "Started/Primary/Peering/Down",
         Phase::GetLog { .. } => "Started/Primary/Peering/GetLog",
-        Phase::WaitActing => "Started/Primary/WaitActingChange",
+        Phase::WaitActing { .. } => "Started/Primary/WaitActingChange",
         Phase::WaitUpThru => "Started/Primary/Peering/WaitUpThru",
         Phase::Activating { .. } => "Started/Primary/Active/Activating",
         Phase::Active if state.has(PgState::CLEAN) => "Started/Primary/Active/Clean",

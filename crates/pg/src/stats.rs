@@ -19,7 +19,7 @@ impl Pg {
             | Phase::Replica
             | Phase::GetInfo { .. }
             | Phase::GetLog { .. }
-            | Phase::WaitActing
+            | Phase::WaitActing { .. }
             | Phase::WaitUpThru => PgState::PEERING,
         };
         let has_peered = matches!(self.phase, Phase::Activating { .. } | Phase::Active);
