@@ -6,7 +6,7 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use types::Instant;
 
 /// Requests as many users make them who know nothing of each other: so many a second on average, at times that nothing
-/// decides but chance (a Poisson process), the same in every run.
+/// decides but chance (a Poisson process).
 pub(super) struct Arrivals {
     rng: StdRng,
     /// Between two, on average.
@@ -15,10 +15,11 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Of `per_second` requests, from 1 to a billion, from `start` on; `round` tells those of different rounds apart.
-    pub(super) fn new(start: Instant, per_second: u64, round: u64) -> Arrivals {
+    /// Of `per_second` requests, from 1 to a billion, from `start` on. Clients that load a cluster together need other
+    /// `seed`s, or all of them begin each request at the same moment.
+    pub(super) fn new(start: Instant, per_second: u64, seed: u64) -> Arrivals {
         let mean = Duration::from_secs(1) / per_second.clamp(1, 1_000_000_000) as u32;
-        let mut arrivals = Arrivals { rng: StdRng::seed_from_u64(round), mean, due: start };
+        let mut arrivals = Arrivals { rng: StdRng::seed_from_u64(seed), mean, due: start };
         arrivals.take();
         arrivals
     }

@@ -214,7 +214,8 @@ impl Load<'_> {
         let start = clock::now();
         let end = start + self.options.duration;
         let (mut requests, mut requests_in_time) = (0, 0);
-        let arrivals = self.options.rate.map(|rate| Arrivals::new(start, rate, self.rounds));
+        let seed = self.objects.run.wrapping_add(self.rounds);
+        let arrivals = self.options.rate.map(|rate| Arrivals::new(start, rate, seed));
         self.run(
             run,
             arrivals,
