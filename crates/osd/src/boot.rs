@@ -2,9 +2,9 @@
 //!
 //! Authority: `OSD::start_boot`, `_preboot`, `_send_boot`.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
-use types::{Epoch, Instant};
+use types::{Epoch, Instant, Settings};
 
 /// The boot message is sent again if the map does not show us up by then.
 const RETRY: Duration = Duration::from_secs(5);
@@ -33,6 +33,31 @@ impl BootWatch {
             self.due = Some(now + LOGGED);
         }
         now >= due
+    }
+}
+
+/// When the map had the OSD down while it ran (`osd_markdown_log`). One that is marked down again and again has its PGs
+/// peer all the time, and is better away until somebody has looked.
+#[derive(Debug, Default)]
+pub(crate) struct Markdowns(VecDeque<Instant>);
+
+impl Markdowns {
+    /// It is down once more. What to tell if that was too often, by `osd_max_markdown_count` and
+    /// `osd_max_markdown_period`: the OSD is to stop.
+    pub(crate) fn note(&mut self, now: Instant, settings: &Settings) -> Option<String> {
+        let number = |name, unknown| {
+            let set = settings.get(name).and_then(|text| text.parse::<i64>().ok());
+            set.map_or(unknown, |set| u64::try_from(set).unwrap_or(0))
+        };
+        let (most, period) = (number("osd_max_markdown_count", 5), number("osd_max_markdown_period", 600));
+        self.0.push_back(now);
+        while self.0.front().is_some_and(|first| now.since(*first) > Duration::from_secs(period)) {
+            self.0.pop_front();
+        }
+        let count = self.0.len();
+        (count as u64 > most).then(|| {
+            format!("marked down {count} > osd_max_markdown_count {most} times in the last {period} seconds")
+        })
     }
 }
 
@@ -98,6 +123,25 @@ mod tests {
         assert_eq!(told(&mut watch, 0..160, true), [30, 90, 150]);
         assert!(told(&mut watch, 160..400, false).is_empty());
         assert_eq!(told(&mut watch, 400..440, true), [430], "it was up, and is not");
+    }
+
+    #[test]
+    fn who_is_marked_down_too_often_is_to_stop() {
+        let settings = |options: &[(&str, &str)]| {
+            let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Settings::from_file(&options.collect())
+        };
+        let told = |settings: &Settings, seconds: &[u64]| {
+            let mut markdowns = Markdowns::default();
+            let at = |second: &u64| Instant(second * 1_000_000_000);
+            seconds.iter().map(|second| markdowns.note(at(second), settings)).collect::<Vec<_>>()
+        };
+        let expected = "marked down 6 > osd_max_markdown_count 5 times in the last 600 seconds".to_owned();
+        let unset = settings(&[]);
+        assert_eq!(told(&unset, &[1, 2, 3, 4, 5, 601])[4..], [None, Some(expected)]);
+        assert!(told(&unset, &[1, 2, 3, 4, 5, 602, 603]).iter().all(Option::is_none));
+        let never = settings(&[("osd_max_markdown_count", "0"), ("osd_max_markdown_period", "-1")]);
+        assert!(told(&never, &[7])[0].is_some());
     }
 
     #[test]

@@ -187,19 +187,28 @@ impl Osd {
                 self.boot = Boot::Stopping { deadline: ctx.now };
                 self.finish_stop(ctx);
             }
-            (false, Boot::Active) => {
-                tracing::warn!(
-                    osd = me.0,
-                    epoch = self.map.epoch.0,
-                    "marked down while running: booting again"
-                );
-                self.boot = Boot::CatchingUp(self.map.epoch);
-            }
+            (false, Boot::Active) => self.on_marked_down(ctx),
             (false, Boot::Stopping { .. }) => self.finish_stop(ctx),
             _ => {}
         }
         self.boot_if_due(ctx);
         self.set_heartbeat_peers();
+    }
+
+    /// The map has it down, and it runs.
+    fn on_marked_down(&mut self, ctx: &mut Ctx<'_>) {
+        let (me, epoch) = (self.config.whoami.0, self.map.epoch);
+        match self.markdowns.note(ctx.now, &self.settings) {
+            None => {
+                tracing::warn!(osd = me, epoch = epoch.0, "marked down while running: booting again");
+                self.boot = Boot::CatchingUp(epoch);
+            }
+            Some(why) => {
+                tracing::error!(osd = me, epoch = epoch.0, "{why}: stopping");
+                self.boot = Boot::Stopping { deadline: ctx.now };
+                self.finish_stop(ctx);
+            }
+        }
     }
 
     fn after_new_maps(&mut self, ctx: &mut Ctx<'_>) {

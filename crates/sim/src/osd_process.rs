@@ -52,8 +52,12 @@ pub(crate) fn small_store(rng: &mut StdRng) -> StoreConfig {
 
 /// What the configuration says of OSDs.
 fn options(log_entries: Option<u64>) -> BTreeMap<String, String> {
-    // Few objects are many here, and few are small enough for one part.
-    let mut out = BTreeMap::from([("osd_async_recovery_min_cost", 3), ("osd_recovery_max_chunk", 500)]);
+    // Few objects are many here, and few are small enough for one part. OSDs are marked down more often than elsewhere.
+    let mut out = BTreeMap::from([
+        ("osd_async_recovery_min_cost", 3),
+        ("osd_max_markdown_count", 1_000),
+        ("osd_recovery_max_chunk", 500),
+    ]);
     if let Some(entries) = log_entries {
         out.extend([("osd_max_pg_log_entries", entries), ("osd_pg_log_trim_min", entries / 4)]);
     }

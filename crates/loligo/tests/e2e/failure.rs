@@ -83,6 +83,11 @@ fn writes_wait_while_too_few_osds_live() {
     c.restart("osd.2");
     c.wait_healthy();
     assert_eq!(c.sh("rados -p rbd get note -").out, "after\n");
+
+    // One that is marked down too often while it runs stops.
+    let pid = c.pid("osd.1");
+    c.sh("ceph config set osd.1 osd_max_markdown_count 0; ceph osd down osd.1");
+    c.wait_end(pid);
 }
 
 #[test]

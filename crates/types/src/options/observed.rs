@@ -4,7 +4,7 @@
 use crate::EntityType;
 
 /// Options that a running OSD looks at.
-pub(super) const OSD: [&str; 47] = [
+pub(super) const OSD: [&str; 49] = [
     "bluestore_cache_size",
     "debug_ms",
     "debug_osd",
@@ -25,6 +25,8 @@ pub(super) const OSD: [&str; 47] = [
     "osd_enable_op_tracker",
     "osd_failsafe_full_ratio",
     "osd_heartbeat_grace",
+    "osd_max_markdown_count",
+    "osd_max_markdown_period",
     "osd_max_pg_log_entries",
     "osd_max_scrubs",
     "osd_memory_target",
