@@ -62,7 +62,10 @@ impl Pg {
             wanted[..=at].rotate_right(1);
         }
         if wanted.is_empty() {
-            return up.clone();
+            // Who would lead by the up set may only give way again, if this log does not reach it.
+            let infos = &self.peer_info;
+            let info = infos.get(&self.members.up_primary).filter(|info| self.needs_list(Span::of(info)));
+            return info.map_or(up, |_| acting).clone();
         }
         wanted.extend(lacking);
         wanted.truncate(size.max(1));
@@ -90,7 +93,7 @@ impl Pg {
 
     /// True if another OSD is to lead, which has the best log, and one that does not reach this copy: to lead, this
     /// copy would need a list of all objects, and then it would be filled before it acts anyway. It need not know the
-    /// log for that. The best copy leads, by whose own log this copy is not whole: it does not hand back.
+    /// log for that. By the best copy's own log this one is not whole: it is not handed back.
     pub(crate) fn gives_way_to(&self, best: OsdId, ctx: &mut Ctx<'_>) -> bool {
         let fill_first = ctx.recovery.fill_first;
         let Some(PgInfo { log_tail, last_update, .. }) = self.peer_info.get(&best) else { return false };

@@ -143,6 +143,7 @@ impl PgLog {
         entry.is_error || entry.prior_version == expected
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -188,8 +189,13 @@ impl PgLog {
         self.entries.get(at)
     }
 
+    /// How many entries are after `version`.
+    pub(crate) fn len_after(&self, version: EVersion) -> usize {
+        self.entries.len() - self.entries.partition_point(|e| e.version.version <= version.version)
+    }
+
     /// Entries after `version`.
-    pub(crate) fn after(&self, version: EVersion) -> impl Iterator<Item = &LogEntry> {
+    pub(crate) fn after(&self, version: EVersion) -> impl DoubleEndedIterator<Item = &LogEntry> {
         let at = self.entries.partition_point(|e| e.version.version <= version.version);
         self.entries.range(at..)
     }
@@ -206,8 +212,8 @@ impl PgLog {
         let LogLength { entries, step } = length;
         let extra = self.entries.len().checked_sub(entries + step)?;
         let target = self.entries.get(extra + step - 1)?.version.min(committed);
-        let is_too_far_behind =
-            self.entries.get(extra).is_some_and(|entry| entry.version > tail) && target > tail;
+        let is_step = || self.len_after(tail).saturating_sub(self.len_after(target)) >= step;
+        let is_too_far_behind = self.entries.get(extra).is_some_and(|e| e.version > tail) && is_step();
         // Up to the tail there may be more than are kept: those of two logs that were merged.
         let is_too_long = || {
             let is_behind = self.entries.front().is_some_and(|first| first.version <= target);
@@ -675,6 +681,10 @@ mod tests {
             }
         }
         assert!((ENTRIES_KEPT..ENTRIES_KEPT + 10).contains(&log.len()));
+        // What is under way on others holds it back, and it does not move by less than a step.
+        let held =
+            |committed| log.trim_target(version(committed), version(3_900), length).map(|to| to.version);
+        assert_eq!((held(3_909), held(3_910), held(4_000)), (None, Some(3_910), Some(3_980)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod activate;
 mod flush;
 mod list;
 
-use std::collections::BTreeSet;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use messages::{LogLevel, MPgLog, MPgNotify, MPgQuery};
 use types::{EVersion, Epoch, LogEntry, Membership, Mutation, OsdId, PgInfo, Transaction};
@@ -189,7 +189,7 @@ impl Pg {
     }
 
     /// Asks every OSD that may have been part of the PG since it was last clean.
-    pub(crate) fn get_info(&mut self, ctx: &mut Ctx<'_>) {
+    fn get_info(&mut self, ctx: &mut Ctx<'_>) {
         let past = self.intervals.iter().flat_map(|i| i.acting.iter().copied());
         let asked: BTreeSet<OsdId> = past
             .chain(self.others())
@@ -309,9 +309,8 @@ impl Pg {
             self.enter(Phase::Down, ctx);
             return;
         }
-        let best = self.peer_info.iter().filter(|(o, _)| ctx.map.is_up(**o)).max_by_key(|(_, i)| rank(i));
-        match best.map(|(osd, info)| (*osd, rank(info))) {
-            Some((from, theirs)) if theirs > rank(&self.info) => {
+        match self.better_copy(ctx) {
+            Some(from) => {
                 if self.gives_way_to(from, ctx) {
                     return self.enter(Phase::WaitActing { has_log: false }, ctx);
                 }
@@ -321,15 +320,32 @@ impl Pg {
                 // reaches no further back for having been merged.
                 self.ask_log(from, self.info.last_update, ctx);
             }
-            _ => self.after_log(ctx),
+            None => self.after_log(ctx),
+        }
+    }
+
+    /// The OSD with the best of the other copies, if its log is better than ours. Of those with the same changes, that
+    /// is one that has nearly everything, then one whose log reaches far back, then one that is to have the PG.
+    fn better_copy(&self, ctx: &Ctx<'_>) -> Option<OsdId> {
+        let of_others = self.peer_info.iter().filter(|(osd, _)| ctx.map.is_up(**osd));
+        let best = of_others.max_by_key(|(osd, info)| {
+            let is_whole = info.missing_count <= ctx.recovery.fill_first;
+            (rank(info), is_whole, Reverse(info.log_tail), self.members.up.contains(osd))
+        });
+        best.filter(|(_, info)| rank(info) > rank(&self.info)).map(|(osd, _)| *osd)
+    }
+
+    /// Asks once more that another OSD leads, or looks again at what all have told if none is to.
+    pub(crate) fn give_way_again(&mut self, ctx: &mut Ctx<'_>) {
+        if !self.better_copy(ctx).is_some_and(|best| self.gives_way_to(best, ctx)) {
+            self.get_info(ctx);
         }
     }
 
     /// True where the log tells everything that a copy at version `since` lacks. The newest change need not be in the
     /// log: it may be one of an object that went to another PG by a split.
     fn is_reached(&self, since: EVersion) -> bool {
-        // Entries older than the tail are from the logs that PGs had before they were merged, and serve clients that
-        // repeat a request.
+        // Entries up to the tail serve clients that repeat a request: their versions may be made up, by a merge.
         let is_logged = since == self.info.last_update || self.log.contains(since);
         since == self.info.log_tail || since > self.info.log_tail && is_logged
     }

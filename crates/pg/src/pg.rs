@@ -467,7 +467,7 @@ impl Pg {
         // What the monitor was asked for may have been lost.
         match self.phase {
             Phase::WaitActing { has_log: true } => self.after_log(ctx),
-            Phase::WaitActing { has_log: false } => self.get_info(ctx),
+            Phase::WaitActing { has_log: false } => self.give_way_again(ctx),
             _ => {}
         }
         if self.phase == Phase::Active {

@@ -142,7 +142,7 @@ impl Pg {
             up_primary: self.members.up_primary,
             acting_primary: self.members.primary,
             log_start: self.info.log_tail,
-            log_size: self.log.len() as u64,
+            log_size: self.log.len_after(self.info.log_tail) as u64,
             created: self.info.created,
             last_epoch_clean: self.info.last_epoch_clean,
             mapping_epoch: self.info.since,

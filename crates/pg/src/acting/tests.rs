@@ -228,3 +228,34 @@ fn who_was_given_way_to_goes_on_leading() {
         assert_eq!(wanted(&mut world, &up, &[me, new])[0], me);
     }
 }
+
+/// Of copies that have the same changes, one that is being filled itself is no help, nor is one with a shorter log.
+#[test]
+fn of_copies_that_have_the_same_the_one_that_has_everything_leads() {
+    let world = World::of(2);
+    let whole = active(&world, 5, 9);
+    let filled = PgInfo { missing_count: 50, ..whole.clone() };
+    let reaches = active(&world, 2, 9);
+    for (infos, to) in [([whole.clone(), filled.clone()], 1), ([filled, whole.clone()], 2)] {
+        let mut world = peered(2, infos);
+        let (acting, wants_log) = asked(&mut world);
+        assert_eq!((acting[0][0], wants_log), (world.pg.members.up[to], false));
+    }
+    for (infos, from) in [([whole.clone(), reaches.clone()], 2), ([reaches, whole], 1)] {
+        let world = peered(2, infos);
+        assert_eq!(world.pg.phase, Phase::GetLog { from: world.pg.members.up[from] });
+    }
+}
+
+/// OSDs may have other limits of what is nearly everything.
+#[test]
+fn who_lacks_something_goes_on_leading_where_the_other_would_give_way() {
+    let (mut world, _, new) = primary();
+    let me = world.pg.me;
+    world.pg.peer_info.retain(|osd, _| *osd == new);
+    let lacking: Vec<_> = (1..=3).map(|at| (world.object(at), world.version(at))).collect();
+    world.pg.missing.extend(lacking);
+    assert_eq!(wanted(&mut world, &[new, me], &[me, new]), [new, me]);
+    world.pg.info.log_tail = world.version(2);
+    assert_eq!(wanted(&mut world, &[new, me], &[me, new]), [me, new]);
+}

@@ -62,7 +62,8 @@ impl Pg {
         self.history.note_event();
         self.intervals = std::mem::take(&mut message.intervals);
         self.info.last_epoch_clean = self.info.last_epoch_clean.max(message.info.last_epoch_clean);
-        message.info.last_epoch_started = ctx.map.epoch;
+        // As the primary: a newer map of ours would make this copy seem better than what others have of this interval.
+        message.info.last_epoch_started = message.epoch;
         match self.take_over(&message, Pending::ReplicaActivated { primary: from }, ctx) {
             Ok(()) => self.enter(Phase::Replica, ctx),
             Err(LogOutOfReach) => {

@@ -44,7 +44,7 @@ impl Pg {
             return ctx.effects.push(Effect::ClusterLog(LogLevel::ERROR, line));
         }
         let (pg, last) = (self.pgid, self.info.last_update);
-        for osd in osds {
+        for osd in osds.iter().filter(|_| is_activation) {
             let theirs = self.peer_info.get(osd).map_or(Span::default(), Span::of);
             let line = format!(
                 "{pg} starting backfill to osd.{osd} from ({},{}] MIN to {last}",
@@ -59,7 +59,9 @@ impl Pg {
     /// be decoded, it is the one that the log knows, or else zero.
     pub(super) fn object_versions(&self) -> ObjectVersions {
         let logged = |object: &HObject| {
-            let last = self.log.iter().rev().find(|entry| entry.object == *object && !entry.is_error);
+            // Up to the tail, versions may be made up.
+            let entries = self.log.after(self.info.log_tail);
+            let last = entries.rev().find(|entry| entry.object == *object && !entry.is_error);
             last.filter(|entry| !entry.is_delete).map(|entry| entry.version)
         };
         let at_hand = self.known_objects().filter(|(object, _)| !self.missing.contains_key(object));
@@ -115,7 +117,8 @@ impl Pg {
             is_wanted
         });
         merged.missing = wanted;
-        // It is not known which of the old entries came to nothing, so all count as divergent.
+        // It is not known which of the old entries came to nothing, so all count as divergent, also those up to our
+        // tail: an operator may have given up what was known of them.
         merged.divergent = self.log.rewind(EVersion::ZERO).into_iter().map(|entry| entry.version).collect();
         self.info.log_tail = message.info.log_tail;
         self.log.extend(message.entries.iter().cloned());
