@@ -62,12 +62,16 @@ impl Pg {
             wanted[..=at].rotate_right(1);
         }
         if wanted.is_empty() {
-            // Who would lead by the up set may only give way again, if this log does not reach it.
-            let infos = &self.peer_info;
-            let info = infos.get(&self.members.up_primary).filter(|info| self.needs_list(Span::of(info)));
-            return info.map_or(up, |_| acting).clone();
+            let info = self.peer_info.get(&self.members.up_primary);
+            if !info.is_some_and(|info| self.needs_list(Span::of(info))) {
+                return up.clone();
+            }
+            // This log does not reach who would lead by the up set: by other limits than ours, that one might only give
+            // way again.
+            wanted.extend([self.me].into_iter().chain(self.acting_others()));
         }
-        wanted.extend(lacking);
+        let more: Vec<OsdId> = lacking.into_iter().filter(|osd| !wanted.contains(osd)).collect();
+        wanted.extend(more);
         wanted.truncate(size.max(1));
         // With the members and the primary of the up set, it is the up set itself, in its order.
         let is_up = wanted.len() == distinct_osds(up).count() && wanted.iter().all(|osd| up.contains(osd));

@@ -77,10 +77,6 @@ impl Pg {
     pub(crate) fn scan_objects(&mut self, store: &dyn ObjectStore) -> Result<(), Vec<NotCached>> {
         let (coll, pool) = (self.coll, self.pgid.pool);
         let versions = &mut self.versions;
-        if versions.scanned.is_none() {
-            // What was looked up is also told of objects that are not here.
-            versions.known.clear();
-        }
         while !versions.is_scanned {
             let from = versions.scanned.clone().unwrap_or_else(HObject::min);
             let objects = store.list(coll, &from, SCAN_STEP).map_err(|missing| vec![missing])?;

@@ -190,6 +190,8 @@ impl Pg {
 
     /// Asks every OSD that may have been part of the PG since it was last clean.
     fn get_info(&mut self, ctx: &mut Ctx<'_>) {
+        // A log that was asked for, and does not come, may have had objects looked up that are not here.
+        self.forget_versions();
         let past = self.intervals.iter().flat_map(|i| i.acting.iter().copied());
         let asked: BTreeSet<OsdId> = past
             .chain(self.others())

@@ -258,4 +258,6 @@ fn who_lacks_something_goes_on_leading_where_the_other_would_give_way() {
     assert_eq!(wanted(&mut world, &[new, me], &[me, new]), [new, me]);
     world.pg.info.log_tail = world.version(2);
     assert_eq!(wanted(&mut world, &[new, me], &[me, new]), [me, new]);
+    // Others act with it, where these are too few.
+    assert_eq!(wanted(&mut world, &[new, me], &[me]), [me, new]);
 }

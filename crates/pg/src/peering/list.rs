@@ -7,6 +7,7 @@ use crate::{
     Ctx, Effect, Pg,
     log::{Merge, Span},
     meta::MetaChange,
+    pg::Phase,
 };
 
 /// The same with names of their own: what stays would keep the whole message in memory.
@@ -33,9 +34,12 @@ impl Pg {
     pub(super) fn send_list(&self, osds: &[OsdId], is_activation: bool, ctx: &mut Ctx<'_>) {
         let Some(first) = osds.first() else { return };
         let log = self.log_for(Span::default(), is_activation, ctx);
+        // One that is activated later than others begins no later than they do.
+        let is_again = is_activation && matches!(self.phase, Phase::Activating { .. });
+        let epoch = if is_again { self.info.last_epoch_started } else { log.epoch };
         let objects = self.object_versions();
         let count = objects.len();
-        let encoded = MPgLog { objects: Some(objects), ..log }.to_raw(0).sealed();
+        let encoded = MPgLog { epoch, objects: Some(objects), ..log }.to_raw(0).sealed();
         if !encoded.fits_peers() {
             let line = format!(
                 "{}: the list of its {count} objects is too long to be sent to osd.{first}",

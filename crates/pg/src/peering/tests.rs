@@ -212,11 +212,14 @@ fn a_replica_that_a_log_does_not_reach_asks_for_a_list_and_gets_it() {
         world.say(*peer, MPgNotify { pgid, epoch, info, intervals, leases }.into());
     }
     assert_eq!(lists(&mut world), [false, false]);
+    // Whoever is activated later is not later than the others.
+    world.map.epoch = epoch.next();
     world.say(peers[0], Message::MPgQuery(query.clone()));
+    world.map.epoch = epoch;
     let told = world.told();
     let [(to, Message::MPgLog(log))] = &told[..] else { panic!("it is answered: {told:?}") };
     let objects = log.objects.clone().unwrap();
-    assert!(*to == [peers[0]] && log.is_activation && objects.len() == 3);
+    assert!(*to == [peers[0]] && log.is_activation && objects.len() == 3 && log.epoch == epoch);
     for peer in peers {
         world.say(peer, MPgActivated { pgid, epoch, ..MPgActivated::default() }.into());
     }
@@ -224,6 +227,7 @@ fn a_replica_that_a_log_does_not_reach_asks_for_a_list_and_gets_it() {
 
     replica.say(primary, Message::MPgLog(log.clone()));
     assert_eq!((&replica.pg.phase, replica.missing()), (&Phase::Replica, vec![]));
+    assert_eq!(replica.pg.info.last_epoch_started, epoch);
     assert!(matches!(&replica.told()[..], [(_, Message::MPgActivated(_))]));
 }
 
