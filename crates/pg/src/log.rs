@@ -214,7 +214,7 @@ impl PgLog {
         let target = self.entries.get(extra + step - 1)?.version.min(committed);
         let is_step = || self.len_after(tail).saturating_sub(self.len_after(target)) >= step;
         let is_too_far_behind = self.entries.get(extra).is_some_and(|e| e.version > tail) && is_step();
-        // Up to the tail there may be more than are kept: those of two logs that were merged.
+        // Up to the tail there may be more than are kept, as those of two logs that were merged.
         let is_too_long = || {
             let is_behind = self.entries.front().is_some_and(|first| first.version <= target);
             self.entries.len() >= ENTRIES_KEPT + step && is_behind

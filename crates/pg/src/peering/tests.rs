@@ -225,6 +225,8 @@ fn a_replica_that_a_log_does_not_reach_asks_for_a_list_and_gets_it() {
     }
     assert_eq!(world.pg.phase, Phase::Active);
 
+    // A map that it has, and the primary had not, makes it no better than others.
+    replica.map.epoch = epoch.next();
     replica.say(primary, Message::MPgLog(log.clone()));
     assert_eq!((&replica.pg.phase, replica.missing()), (&Phase::Replica, vec![]));
     assert_eq!(replica.pg.info.last_epoch_started, epoch);
