@@ -81,7 +81,8 @@ impl Directory {
 
     fn of(nodes: Vec<Node>) -> Directory {
         let page_count = nodes.iter().map(|node| node.pages.len()).sum::<usize>();
-        let loaded_count = nodes.iter().map(|node| node.loaded_count).sum::<usize>();
+        let is_absent = |page: &&Page| !page.is_loaded;
+        let absent_count = nodes.iter().flat_map(|node| &node.pages).filter(is_absent).count();
         let dirty_count = nodes.iter().filter(|node| node.is_dirty).count();
         let mut out = Directory {
             nodes,
@@ -93,7 +94,7 @@ impl Directory {
             packed_count: 0,
             heap: Heap::default(),
             settled: Key::min(),
-            absent_count: page_count - loaded_count,
+            absent_count,
             hints: Hints::default(),
         };
         out.bytes = out.blobs().map(Blob::device_bytes).sum();
@@ -158,12 +159,13 @@ impl Directory {
         Some(At { node, page: self.nodes[node].pages.len() - 1 })
     }
 
-    /// The first page from a place on that is in memory.
-    fn loaded_from(&self, at: At) -> Option<At> {
+    /// The first evictable page from a place on. What stays in memory is a large part of it where there are few objects
+    /// for each PG's log: tables with nothing else are passed over.
+    fn evictable_from(&self, at: At) -> Option<At> {
         let page = |at: At| (at.page..self.nodes[at.node].pages.len()).map(move |page| At { page, ..at });
-        let later = (at.node + 1..self.nodes.len()).filter(|node| self.nodes[*node].loaded_count > 0);
+        let later = (at.node + 1..self.nodes.len()).filter(|node| self.nodes[*node].evictable_count > 0);
         let mut places = page(at).chain(later.flat_map(|node| page(At { node, page: 0 })));
-        places.find(|at| self.get(*at).is_loaded)
+        places.find(|at| self.get(*at).is_evictable())
     }
 
     fn walk(&self, at: At) -> impl Iterator<Item = At> + '_ {
@@ -220,10 +222,15 @@ impl Directory {
         self.page_count - self.absent_count
     }
 
-    /// The next page behind `key` that is in memory, in turn: after the last one comes the first.
-    pub(crate) fn loaded_after(&self, key: &Key) -> Option<Key> {
-        let next = self.after(self.find(key)).and_then(|at| self.loaded_from(at));
-        next.or_else(|| self.loaded_from(At { node: 0, page: 0 })).map(|at| self.key(at))
+    /// How many pages are in memory but for those that stay.
+    pub(crate) fn evictable_count(&self) -> usize {
+        self.nodes.iter().map(|node| node.evictable_count).sum()
+    }
+
+    /// The next evictable page behind `key`, in turn: after the last one comes the first.
+    pub(crate) fn evictable_after(&self, key: &Key) -> Option<Key> {
+        let next = self.after(self.find(key)).and_then(|at| self.evictable_from(at));
+        next.or_else(|| self.evictable_from(At { node: 0, page: 0 })).map(|at| self.key(at))
     }
 
     /// Memory of entries as they are on the device.
@@ -241,15 +248,15 @@ impl Directory {
         let Some(at) = self.find_first(first).filter(|at| self.get(*at).is_loaded != is_loaded) else {
             return;
         };
-        let page = self.get_mut(at);
+        let node = &mut self.nodes[at.node];
+        let page = &mut node.pages[at.page];
+        node.evictable_count -= usize::from(page.is_evictable());
         page.is_loaded = is_loaded;
         page.is_used.set(true);
-        let node = &mut self.nodes[at.node];
+        node.evictable_count += usize::from(page.is_evictable());
         if is_loaded {
-            node.loaded_count += 1;
             self.absent_count -= 1;
         } else {
-            node.loaded_count -= 1;
             self.absent_count += 1;
             self.set_packed_at(at, None);
         }
@@ -286,12 +293,12 @@ impl Directory {
         if !self.heap.is_sparse() {
             return;
         }
-        let (mut moved, mut next) = (0, self.loaded_from(self.find(&self.settled)));
+        let (mut moved, mut next) = (0, self.evictable_from(self.find(&self.settled)));
         for _ in 0..SETTLE_PAGES {
             let Some(at) = next.filter(|_| moved < SETTLE_BYTES) else { break };
             let packed = self.nodes[at.node].pages[at.page].packed.as_deref_mut();
             moved += packed.map_or(0, |packed| packed.settle(&mut self.heap));
-            next = self.after(at).and_then(|at| self.loaded_from(at));
+            next = self.after(at).and_then(|at| self.evictable_from(at));
         }
         self.settled = next.map_or_else(Key::min, |at| self.key(at));
     }
@@ -299,8 +306,8 @@ impl Directory {
     /// Entries from a key on that are as on the device.
     pub(crate) fn packed_from<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = Raw<'a>> + 'a {
         let begin = Some(self.find(key)).filter(|_| self.packed_count > 0);
-        let loaded = std::iter::successors(begin.and_then(|at| self.loaded_from(at)), |at| {
-            self.after(*at).and_then(|at| self.loaded_from(at))
+        let loaded = std::iter::successors(begin.and_then(|at| self.evictable_from(at)), |at| {
+            self.after(*at).and_then(|at| self.evictable_from(at))
         });
         loaded.filter_map(|at| self.get(at).packed.as_deref()).flat_map(|packed| packed.from(key))
     }
@@ -460,5 +467,37 @@ impl Directory {
     /// What a root lists.
     pub(crate) fn tables(&self) -> Vec<(Key, Blob)> {
         self.nodes.iter().map(|node| (node.keys.get(0), node.place.blob.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use types::{CollId, HObject, PgId, PoolId};
+
+    use super::*;
+
+    #[test]
+    fn eviction_goes_round_without_what_stays() {
+        let coll = CollId(PgId { pool: PoolId(1), seed: 0 });
+        let key = |pool, hash| Key::of(coll, &HObject { pool: PoolId(pool), hash, ..HObject::default() });
+        let mut directory = Directory::new();
+        // More than a table has, so that it is cut.
+        let resident: Vec<Key> = (0..200).map(|n: u32| key(-2, n.reverse_bits())).collect();
+        let others: Vec<Key> = (0..200).map(|n: u32| key(1, n.reverse_bits())).collect();
+        resident.iter().chain(&others).for_each(|first| directory.split(first));
+        assert_eq!((directory.loaded_count(), directory.evictable_count()), (401, 200));
+
+        let mut hand = Key::min();
+        for first in others.iter().chain(&others) {
+            hand = directory.evictable_after(&hand).unwrap();
+            assert_eq!(hand, *first);
+        }
+        others.iter().step_by(2).for_each(|first| directory.set_loaded(first, false));
+        assert_eq!((directory.loaded_count(), directory.evictable_count()), (301, 100));
+        assert_eq!(directory.evictable_after(&hand), Some(others[1].clone()));
+        directory.set_loaded(&others[0], true);
+        assert_eq!(directory.evictable_after(&hand), Some(others[0].clone()));
+        others.iter().for_each(|first| directory.set_loaded(first, false));
+        assert_eq!((directory.evictable_after(&hand), directory.evictable_count()), (None, 0));
     }
 }

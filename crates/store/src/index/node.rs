@@ -23,6 +23,8 @@ pub(crate) struct Page {
     pub(crate) place: Place,
     /// True if its entries are in memory: all of them.
     pub(crate) is_loaded: bool,
+    /// True if its first key is of those that stay in memory.
+    is_resident: bool,
     /// The index' generation in which it was found to be dirty.
     pub(super) touched: Cell<u64>,
     /// Those of them that are as on the device.
@@ -36,7 +38,19 @@ const _: () = assert!(size_of::<Page>() <= 64);
 
 impl Page {
     pub(super) fn new(place: Place, is_loaded: bool) -> Page {
-        Page { place, is_loaded, touched: Cell::new(0), packed: None, is_used: Cell::new(true) }
+        Page {
+            place,
+            is_loaded,
+            is_resident: false,
+            touched: Cell::new(0),
+            packed: None,
+            is_used: Cell::new(true),
+        }
+    }
+
+    /// True if it is in memory and its first key does not keep it there.
+    pub(super) fn is_evictable(&self) -> bool {
+        self.is_loaded && !self.is_resident
     }
 }
 
@@ -47,8 +61,8 @@ pub(super) struct Node {
     pub(super) is_dirty: bool,
     pub(super) keys: PageKeys,
     pub(super) pages: Vec<Page>,
-    /// How many pages are in memory.
-    pub(super) loaded_count: usize,
+    /// How many pages are evictable.
+    pub(super) evictable_count: usize,
 }
 
 impl Node {
@@ -56,11 +70,12 @@ impl Node {
         self.insert(self.pages.len(), first, page);
     }
 
-    pub(super) fn insert(&mut self, at: usize, first: &Key, page: Page) {
+    pub(super) fn insert(&mut self, at: usize, first: &Key, mut page: Page) {
         if self.pages.len() == self.pages.capacity() {
             self.pages.reserve_exact(ROOM_PAGES);
         }
-        self.loaded_count += usize::from(page.is_loaded);
+        page.is_resident = first.is_resident();
+        self.evictable_count += usize::from(page.is_evictable());
         self.keys.insert(at, first);
         self.pages.insert(at, page);
     }
@@ -68,7 +83,7 @@ impl Node {
     pub(super) fn remove(&mut self, at: usize) -> Page {
         self.keys.remove(at);
         let page = self.pages.remove(at);
-        self.loaded_count -= usize::from(page.is_loaded);
+        self.evictable_count -= usize::from(page.is_evictable());
         page
     }
 
@@ -77,10 +92,10 @@ impl Node {
         let half = self.pages.len() / 2;
         let mut pages = self.pages.split_off(half);
         pages.shrink_to_fit();
-        let loaded_count = pages.iter().filter(|page| page.is_loaded).count();
-        self.loaded_count -= loaded_count;
+        let evictable_count = pages.iter().filter(|page| page.is_evictable()).count();
+        self.evictable_count -= evictable_count;
         let keys = self.keys.split_off(half);
-        Node { place: Place::default(), is_dirty: true, keys, pages, loaded_count }
+        Node { place: Place::default(), is_dirty: true, keys, pages, evictable_count }
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -305,7 +305,7 @@ impl Index {
     /// Looks at the next page in turn and evicts it if it may go and was not used since the last look. False if there
     /// is no page. `durable` is the number of the superblock on the device.
     pub(crate) fn evict_step(&mut self, durable: u64) -> bool {
-        let Some(first) = self.directory.loaded_after(&self.hand) else { return false };
+        let Some(first) = self.directory.evictable_after(&self.hand) else { return false };
         let next = self.directory.page_after(&first);
         if self.may_evict(&first, next.as_ref(), durable) {
             self.directory.set_loaded(&first, false);

@@ -252,7 +252,7 @@ impl Store {
 
     /// Notes that pages may leave now that had to stay before.
     pub(super) fn look_again(&mut self) {
-        self.page_loads.looks = 2 * self.index.directory.loaded_count();
+        self.page_loads.looks = 2 * self.index.directory.evictable_count();
     }
 
     /// Has clean data and pages leave when the turn ends.
@@ -264,7 +264,7 @@ impl Store {
     /// Evicts every page that may leave.
     fn evict_all(&mut self) {
         // Two looks at each page: one that was used since the last look stays at the first.
-        for _ in 0..2 * self.index.directory.loaded_count() {
+        for _ in 0..2 * self.index.directory.evictable_count() {
             if !self.index.evict_step(self.superblock.sequence) {
                 return;
             }
