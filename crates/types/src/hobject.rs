@@ -11,7 +11,7 @@ use crate::{PgId, PoolId, SnapId};
 ///
 /// Ordered as Ceph's bitwise order: by pool, bit-reversed hash, namespace, locator key (or name),
 /// name, snapshot; `max` objects last. Objects of one PG are contiguous in this order.
-#[derive(PartialEq, Eq, Hash, Default)]
+#[derive(Eq, Default)]
 pub struct HObject {
     /// The object's name.
     pub oid: Bytes,
@@ -112,6 +112,16 @@ impl HObject {
     }
 }
 
+/// What tells most objects apart without a look at their names comes first.
+impl PartialEq for HObject {
+    fn eq(&self, other: &Self) -> bool {
+        (self.hash, self.pool, self.snap, self.is_max) == (other.hash, other.pool, other.snap, other.is_max)
+            && is_same(&self.oid, &other.oid)
+            && is_same(&self.key, &other.key)
+            && is_same(&self.nspace, &other.nspace)
+    }
+}
+
 impl HObject {
     fn cmp_names(&self, other: &Self) -> Ordering {
         if self.key.is_empty() && other.key.is_empty() {
@@ -123,10 +133,18 @@ impl HObject {
     }
 }
 
-/// Most names that are compared are equal, and many of those share their memory.
-fn cmp_bytes(a: &Bytes, b: &Bytes) -> Ordering {
-    let is_same = a.len() == b.len() && (a.is_empty() || a.as_ptr() == b.as_ptr());
-    if is_same { Ordering::Equal } else { a.cmp(b) }
+/// Most names that are compared are equal, and many of those share their memory or are empty.
+fn is_at_hand(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && (a.is_empty() || a.as_ptr() == b.as_ptr())
+}
+
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    is_at_hand(a, b) || a == b
+}
+
+/// How names compare, without a look at them where they are one piece of memory.
+pub fn cmp_bytes(a: &[u8], b: &[u8]) -> Ordering {
+    if is_at_hand(a, b) { Ordering::Equal } else { a.cmp(b) }
 }
 
 /// The order of two numbers with their bits reversed: the lowest bit in which they differ decides.

@@ -32,7 +32,7 @@ pub use addr::{AddrType, EntityAddr, EntityAddrVec};
 pub use daemon_version::{DAEMON_VERSION, daemon_version_line};
 pub use dump::{PgInfoContext, pretty as pretty_json};
 pub use errno::Errno;
-pub use hobject::{HObject, cmp_reversed_bits};
+pub use hobject::{HObject, cmp_bytes, cmp_reversed_bits};
 pub use ids::{CollId, Epoch, GlobalId, OsdId, PgId, PoolId, SnapId, SpgId, Token};
 pub use interval_set::IntervalSet;
 pub use key_type::KeyType;

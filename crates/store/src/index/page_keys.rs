@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use types::{CollId, HObject, PgId, PoolId, SnapId, cmp_reversed_bits};
+use types::{CollId, HObject, PgId, PoolId, SnapId, cmp_bytes, cmp_reversed_bits};
 
 use super::{Key, KeyRef};
 
@@ -186,16 +186,23 @@ impl<'a> RawKey<'a> {
         if self.is_max || other.is_max {
             return self.is_max.cmp(&other.is_max);
         }
-        let decisive = if self.key.is_empty() { self.oid } else { self.key };
-        let others = if other.key.is_empty() { &other.oid } else { &other.key };
         self.pool
             .cmp(&other.pool)
             .then_with(|| cmp_reversed_bits(self.hash, other.hash))
-            .then_with(|| self.nspace.cmp(&other.nspace))
-            .then_with(|| decisive.cmp(others))
-            .then_with(|| self.oid.cmp(&other.oid))
-            .then_with(|| self.key.cmp(&other.key))
+            .then_with(|| cmp_bytes(self.nspace, &other.nspace))
+            .then_with(|| self.compare_names(other))
             .then_with(|| self.snap.cmp(&other.snap))
+    }
+
+    fn compare_names(&self, other: &HObject) -> Ordering {
+        if self.key.is_empty() && other.key.is_empty() {
+            return cmp_bytes(self.oid, &other.oid);
+        }
+        let decisive = if self.key.is_empty() { self.oid } else { self.key };
+        let others = if other.key.is_empty() { &other.oid } else { &other.key };
+        cmp_bytes(decisive, others)
+            .then_with(|| cmp_bytes(self.oid, &other.oid))
+            .then_with(|| cmp_bytes(self.key, &other.key))
     }
 }
 
