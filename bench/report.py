@@ -2,7 +2,7 @@
 import json
 import statistics
 
-from rows import COPIES
+from rows import COPIES, FLOOR_WITHIN
 
 OPEN, CLOSE = "<!-- measured: bench/compare writes what follows -->", "<!-- end of what is measured -->"
 UNITS = [
@@ -160,8 +160,7 @@ def floor_table(result):
     return out
 
 
-# What of the floor is in each request of a row of fio: what its p99 may not be below at depth 1.
-FLOOR_WITHIN = {"w4k_qd1": "w4k_in_place_qd1", "r4k_qd1": "r4k_qd1", "w4k_qd32": "w4k_in_place_qd32", "r4k_qd32": "r4k_qd32"}
+# At depth 1 a p99 may not be below that of what is in each request.
 TAIL_AIM = 0.2
 
 
@@ -185,13 +184,19 @@ def client_table(rows):
     return out
 
 
-def joint_table(rows):
+def joint_table(rows, rbd):
     keys = [("iops", "both IOPS"), ("at_floor", "of them with the floor")]
     keys += [(f"{part}_{key}_us", f"{name} {title} µs") for part, name in (("client", "librbd"), ("floor", "the floor"))
              for key, title in (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9"))]
-    out = ["| row | " + " | ".join(title for _, title in keys) + " |", "|---" * (1 + len(keys)) + "|"]
+    out = ["| row | " + " | ".join(title for _, title in keys) + " | the floor's CPU µs/IO | / Ceph's | Loligo / Ceph |",
+           "|---" * (4 + len(keys)) + "|"]
     for name, rounds in rows.items():
-        out.append(f"| {name} | " + " | ".join(with_spread(rounds, key) for key, _ in keys) + " |")
+        ours, theirs, cells = rbd[name]["Loligo"], rbd[name]["Ceph"], [with_spread(rounds, key) for key, _ in keys]
+        # Older raw results do not have it.
+        floor = [{"cpu_us": each["floor_cpu_us"]} for each in rounds if "floor_cpu_us" in each]
+        cells += [with_spread(floor, "cpu_us", 1), f"{ratio(floor, theirs, 'cpu_us'):.2f}×"] if floor else ["–", "–"]
+        cells += [f"{ratio(ours, theirs, 'cpu_us'):.2f}×"]
+        out.append(f"| {name} | " + " | ".join(cells) + " |")
     return out
 
 
@@ -277,15 +282,16 @@ def render(result):
                 "The tails of fio's rows in terms of Ceph's, and those of what is in each request, measured alone: the floor (`in_place` and",
                 "from the disk), librbd's own time (its answers to reads that its image's object map spares it), the disk. At depth 1 these come",
                 "one after the other, and a sum's percentiles are not below those of its parts. At depth 32 the floor does more at once than Loligo;",
-                "so librbd and the floor (reads from the disk) also run at once, with the 32 requests shared between them so that both do as many a",
-                "second, as they would if each request were with the one and then with the other: a request's p99 is then not below either's.",
+                "so librbd and the floor (reads from the disk, or writes in place) also run at once, with the 32 requests shared between them so",
+                "that both do as many a second, as they would if each request were with the one and then with the other: a request's p99 is then",
+                "not below either's. librbd answers reads alone here: it answers no write by itself, which takes it longer.",
                 "", *tail_table(result), "",
                 "Threads that only look at the clock, one on each CPU and nothing else, were not run for half a millisecond or longer",
                 f"{with_spread(result['pauses'], 'per_sec', 1)} times a second: half of these times for "
                 f"{with_spread(result['pauses'], 'p50_us')} µs or longer, at most for {with_spread(result['pauses'], 'most_us')} µs.",
                 "A hypervisor runs something else then. At depth 1 each pause of a CPU in use meets a request.", "",
                 "librbd alone:", "", *client_table(result["client"]), "",
-                "librbd and the floor at once:", "", *joint_table(result["joint"]), "",
+                "librbd and the floor at once:", "", *joint_table(result["joint"], result["rbd"]), "",
                 "### The floor", "",
                 "Three servers on Loligo's reactor that do nothing but what every replicated store has to do here: receive a block,",
                 "pass it on to two others, append it to a journal with one durable write at a time, and answer; or read it and answer",

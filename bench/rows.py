@@ -28,8 +28,10 @@ DISK_ROWS = [(f"{name}_qd{depth}", rw, block, depth)
 DISK_ROWS += [(name, rw, block, depth) for name, rw, block, depth in RBD_ROWS if rw == "randread"]
 # What librbd answers by itself: reads of objects that are not there by the image's object map.
 CLIENT_ROWS = [row for row in RBD_ROWS if row[1] == "randread"]
-# Reads of which many are under way at once: each is with librbd or with an OSD.
-JOINT_ROWS = [row for row in CLIENT_ROWS if row[3] > 1]
+# What of the floor is in each request of a row of fio.
+FLOOR_WITHIN = {"w4k_qd1": "w4k_in_place_qd1", "r4k_qd1": "r4k_qd1", "w4k_qd32": "w4k_in_place_qd32", "r4k_qd32": "r4k_qd32"}
+# Many requests are under way at once: each is with librbd or with an OSD.
+JOINT_ROWS = [row for row in RBD_ROWS if row[0] in FLOOR_WITHIN and row[3] > 1]
 # rw of one run of `loligo bench`
 OWN_ROWS = ["randwrite", "randread"]
 # More than the floor's program has.
@@ -230,14 +232,16 @@ def floor_rows(folder, binary, seconds, idle_cpus=0.0):
 
 
 def joint_at(cluster, folder, binary, row, at_floor, seconds):
-    """librbd by itself, and the floor with `at_floor` of the requests, at once."""
-    name, rw, block, depth = row
+    """librbd by itself, and the floor with `at_floor` of the requests, at once. librbd answers reads by itself, not writes,
+    which cost it more: its reads stand for these."""
+    name, _, block, depth = row
+    kind = FLOOR_WITHIN[name].rsplit("_", 1)[0]
     # fio takes a moment to begin.
-    command = [binary, folder, str(seconds + 1), f"{name.split('_')[0]}_qd{at_floor}"]
+    command = [binary, folder, str(seconds + 1), f"{kind}_qd{at_floor}"]
     with floor_program(command, seconds) as program:
-        client = client_row(cluster, (name, rw, block, depth - at_floor), seconds)
+        client = client_row(cluster, (name, "randread", block, depth - at_floor), seconds)
         floor = json.loads(program.stdout.readline())
-    values = {"at_floor": at_floor, "iops": min(client["iops"], floor["iops"])}
+    values = {"at_floor": at_floor, "iops": min(client["iops"], floor["iops"]), "floor_cpu_us": floor["cpu_us"]}
     for part, of in (("client", client), ("floor", floor)):
         values.update({f"{part}_{key}": of[key] for key in ("iops", "p50_us", "p99_us", "p999_us")})
     return {**values, **{key: max(client[key], floor[key]) for key in ("p99_us", "p999_us")}}
