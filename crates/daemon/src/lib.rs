@@ -10,6 +10,7 @@ mod client_io;
 mod client_runner;
 mod clock;
 mod cluster_folder;
+mod data_folder;
 mod device;
 mod device_paths;
 mod device_share;

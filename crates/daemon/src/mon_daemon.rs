@@ -1,14 +1,14 @@
 //! A monitor on a reactor: sessions, the ledger, the clock.
 
-use std::{fs, net::Ipv4Addr, path::Path, time::Duration};
+use std::{net::Ipv4Addr, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use auth::{con_mode, method};
 use messages::Message;
-use mon::{DataSpace, Effect, Event, Ledger, LedgerContents, Mon, MonOptions, Peer};
+use mon::{Effect, Event, Ledger, LedgerContents, Mon, MonOptions, Peer};
 use msgr::Config;
 use net::{NetEvent, PeerEvent};
-use reactor::{Event as IoEvent, FileSystem, Reactor, Signal};
+use reactor::{Event as IoEvent, Reactor, Signal};
 use types::{EntityName, EntityType, GlobalId};
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
     bind_ports::{BindPorts, listen_at},
     ceph_conf::CephConf,
     clock,
+    data_folder::{DataFolder, LEDGER_FILE, space_of},
     embedded_ledger::{ADVICE, EmbeddedLedger},
     host::{self, hostname},
     ledger_thread::LedgerThread,
@@ -37,8 +38,6 @@ const NET_TICK: Duration = Duration::from_millis(250);
 const STATUS_TICKS: u32 = 8;
 /// What ends a monitor.
 const NOT_COMMITTED: &str = "a decision was not committed";
-/// The ledger's file in the folder of the monitor's data.
-const LEDGER_FILE: &str = "ledger.redb";
 
 /// Runs monitor `id` until a signal.
 pub fn run(id: &str, conf: &Path, cpu: Option<usize>) -> Result<()> {
@@ -114,20 +113,22 @@ fn serve_from(
     let admin = AdminSocket::open(&conf, &who, stop.waker())?;
     let metrics = MetricsPort::default();
     let ledger = LedgerThread::spawn(ledger, stop.waker())?;
-    let mut daemon =
-        Daemon { mon, net, manager, metrics, manager_io: None, admin, ledger, effects: Vec::new() };
-    daemon.boot(contents, &mut reactor)?;
     let data = Path::new(&data);
+    // What cannot be told is not known.
+    space_of(data).into_iter().for_each(|space| mon.set_data_space(space));
+    let folder = DataFolder::spawn(data)?;
+    let effects = Vec::new();
+    let mut daemon = Daemon { mon, net, manager, metrics, manager_io: None, admin, ledger, folder, effects };
+    daemon.boot(contents, &mut reactor)?;
     let conf_path = conf_path.canonicalize()?;
     let manager_key = daemon.mon.manager_key().filter(|_| !is_auth_none);
     let manager_io =
         ManagerIo::open(daemon.mon.manager_name(), manager_key, addrs, &conf_path, data, MANAGER_TIMER)?;
     daemon.manager_io = Some(manager_io);
-    daemon.look_at_space(data);
     daemon.handle(Event::Timer, &mut reactor);
     reactor.set_timer(NET_TIMER, clock::now().0);
     tracing::info!(%socket, "mon.{id} serves");
-    daemon.run(&mut reactor, stop, data)
+    daemon.run(&mut reactor, stop)
 }
 
 /// The monitor's address: as its monitor map says.
@@ -150,6 +151,7 @@ struct Daemon {
     manager_io: Option<ManagerIo>,
     admin: Option<AdminSocket>,
     ledger: LedgerThread,
+    folder: DataFolder,
     effects: Vec<Effect>,
 }
 
@@ -175,19 +177,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Tells the monitor what its data takes and has left. What cannot be told is as before.
-    fn look_at_space(&mut self, data: &Path) {
-        let sizes =
-            FileSystem::of(data).and_then(|found| Ok((found, data.join(LEDGER_FILE).metadata()?.len())));
-        match sizes {
-            Ok((FileSystem { total, free }, used)) => {
-                self.mon.set_data_space(DataSpace { total, free, used })
-            }
-            Err(error) => tracing::debug!("the space of {}: {error}", data.display()),
-        }
-    }
-
-    fn run(&mut self, reactor: &mut Reactor, stop: &Stop, data: &Path) -> Result<()> {
+    fn run(&mut self, reactor: &mut Reactor, stop: &Stop) -> Result<()> {
         let mut io_events = Vec::new();
         let mut ticks = 0u32;
         loop {
@@ -222,11 +212,10 @@ impl Daemon {
                         reactor.set_timer(NET_TIMER, (clock::now() + NET_TICK).0);
                         ticks += 1;
                         if ticks.is_multiple_of(STATUS_TICKS) {
-                            // Only a convenience: the cluster does not depend on it.
                             let (state, activity) = self.mon.status_lines();
-                            let _ = fs::write(data.join("status"), format!("{state}\n{activity}\n"));
-                            self.look_at_space(data);
+                            self.folder.look(format!("{state}\n{activity}\n"));
                         }
+                        self.folder.take().into_iter().for_each(|space| self.mon.set_data_space(space));
                     }
                     event => self.on_connection(event, reactor),
                 }

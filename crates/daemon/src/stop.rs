@@ -7,6 +7,12 @@ use std::sync::{
 
 use anyhow::{Context, Result};
 use reactor::Waker;
+use thiserror::Error;
+
+/// A daemon was asked to stop before it served anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("asked to stop before its store was mounted")]
+pub(crate) struct Stopped;
 
 /// A request to end, shared by a daemon's thread and the threads that may end it.
 #[derive(Clone)]
@@ -29,6 +35,11 @@ impl Stop {
 
     pub(crate) fn is_asked(&self) -> bool {
         self.is_asked.load(Ordering::Acquire)
+    }
+
+    /// Fails once the daemon was asked to stop.
+    pub(crate) fn check(&self) -> Result<(), Stopped> {
+        if self.is_asked() { Err(Stopped) } else { Ok(()) }
     }
 
     pub(crate) fn waker(&self) -> Waker {

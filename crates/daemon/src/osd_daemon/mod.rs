@@ -36,13 +36,13 @@ use crate::{
     bind_ports::BindPorts,
     ceph_conf::CephConf,
     clock,
-    device::{Access, Device, Interrupted},
+    device::{Access, Device, GoOn, Interrupted},
     device_paths::{DevicePaths, Found, is_no_place_for_files, look_at},
     host, log_levels,
     memory::Memory,
     own_addresses,
     pid_file::PidFile,
-    stop::Stop,
+    stop::{Stop, Stopped},
     store_owner,
     wire::{Net, OnReactor},
 };
@@ -112,25 +112,32 @@ pub(crate) fn serve(id: &str, conf_path: &Path, stop: &Stop, signals: bool, cpus
     let end_limit = EndLimit::new(who.clone());
     let mut reactor =
         Reactor::new(reactor::Config { waker: Some(stop.waker()), signals, ..Default::default() })?;
-    let result = serve_shards(conf, who, stop, cpus, &mut reactor, &end_limit);
-    if let Err(error) = &result {
-        end_limit.begin(error);
+    match serve_shards(conf, &who, stop, cpus, &mut reactor, &end_limit) {
+        // As asked: what its mount has done the next one does again.
+        Err(error) if error.is::<Stopped>() => {
+            tracing::info!("{who}: {error:#}");
+            Ok(())
+        }
+        Err(error) => {
+            end_limit.begin(&error);
+            Err(error)
+        }
+        Ok(()) => Ok(()),
     }
-    result
 }
 
 /// Serves on `reactor`, the control shard's, and on one for each other shard.
 fn serve_shards(
     conf: CephConf,
-    who: EntityName,
+    who: &EntityName,
     stop: &Stop,
     cpus: &[usize],
     reactor: &mut Reactor,
     end_limit: &EndLimit,
 ) -> Result<()> {
     let whoami = OsdId(who.id.parse().context("an OSD's id is a number")?);
-    let data = conf.data(&who);
-    let paths = DevicePaths::read(&conf, &who);
+    let data = conf.data(who);
+    let paths = DevicePaths::read(&conf, who);
     let path = &paths.main;
     let found = look_at(path).with_context(|| path.display().to_string())?;
     if found == Found::Nothing && !is_no_place_for_files(path) {
@@ -138,7 +145,7 @@ fn serve_shards(
     }
     let mut device = Device::open(reactor, &paths, Access::Exclusive)?;
     let label = device.label(reactor)?;
-    store_owner::check(&label.identity, &conf, &who, path)?;
+    store_owner::check(&label.identity, &conf, who, path)?;
     let count = label.identity.shards;
     let is_sane = count.is_power_of_two() && count <= osd::SHARDS_MAX;
     let regions_bytes = if count == 1 { 0 } else { u64::from(count) * label.regions.main };
@@ -152,13 +159,13 @@ fn serve_shards(
     for _ in 1..count {
         wakers.push(Waker::new().context("making an eventfd")?);
     }
-    let public = own_addresses::public_addr(&conf, &who)?;
+    let public = own_addresses::public_addr(&conf, who)?;
     let setup = Setup {
         public,
-        ports: BindPorts::read(&conf, &who)?,
-        cluster_ip: own_addresses::cluster_ip(&conf, &who, public.ip())?,
-        is_none: conf.is_auth_none(&who)?,
-        key: own_key(&conf, Path::new(&data), &who)?,
+        ports: BindPorts::read(&conf, who)?,
+        cluster_ip: own_addresses::cluster_ip(&conf, who, public.ip())?,
+        is_none: conf.is_auth_none(who)?,
+        key: own_key(&conf, Path::new(&data), who)?,
         whoami,
         data,
         uuid: label.identity.store_uuid,
@@ -166,7 +173,7 @@ fn serve_shards(
         regions: label.regions,
         failure: SharedFailure::new(wakers.iter().cloned().collect(), end_limit.clone()),
         conf,
-        who,
+        who: who.clone(),
     };
     let mut queues = ShardQueues::between(&wakers);
     let others = queues.drain(1..).zip(1..).zip(&wakers[1..]);
@@ -209,6 +216,7 @@ fn wait_for_others(
     others: &[Starting],
     mounted: &mut Mounted,
     reactor: &mut Reactor,
+    stop: &Stop,
 ) -> Result<Vec<SocketAddr>> {
     let (mut sockets, mut events) = (Vec::new(), Vec::new());
     for other in others {
@@ -219,6 +227,7 @@ fn wait_for_others(
                 Err(RecvTimeoutError::Timeout) => {
                     reactor.poll(Some(Duration::ZERO), &mut events)?;
                     mounted.take(std::mem::take(&mut events))?;
+                    stop.check()?;
                 }
             }
         });
@@ -237,7 +246,7 @@ impl Setup {
             let reactor = reactor.insert(Reactor::new(config)?);
             let paths = DevicePaths::read(&setup.conf, &setup.who);
             let device = Device::open(reactor, &paths, Access::Shared)?;
-            let mounted = setup.mount(shard, &device, reactor)?;
+            let mounted = setup.mount(shard, &device, reactor, &|| setup.failure.check())?;
             let (_, socket) = setup.listen_for_osds(reactor)?;
             listening.send(socket)?;
             // Without them the control shard has failed, and says why.
@@ -269,8 +278,12 @@ impl Setup {
         others: &[Starting],
         stop: &Stop,
     ) -> Result<()> {
-        let mut mounted = self.mount(shard, &device, reactor)?;
-        let others_listen = wait_for_others(others, &mut mounted, reactor)?;
+        let go_on = || {
+            stop.check()?;
+            self.failure.check()
+        };
+        let mut mounted = self.mount(shard, &device, reactor, &go_on)?;
+        let others_listen = wait_for_others(others, &mut mounted, reactor, stop)?;
         let (addrs, public) = self.listen(shard, others_listen, reactor)?;
         let mut daemon = self.daemon(shard, queues, mounted, &addrs)?;
         daemon.admin = AdminSocket::open(&self.conf, &self.who, stop.waker())?;
@@ -315,12 +328,18 @@ impl Setup {
 
     /// Mounts a shard's store. To be done before anything listens: a mount looks at its device's events alone, so a
     /// connection that arrives meanwhile would be forgotten.
-    fn mount(&self, shard: Shard, device: &Device, reactor: &mut Reactor) -> Result<Mounted> {
+    fn mount(
+        &self,
+        shard: Shard,
+        device: &Device,
+        reactor: &mut Reactor,
+        go_on: GoOn<'_>,
+    ) -> Result<Mounted> {
         let memory = Memory::read(&self.conf, &self.who)?.for_shard(shard);
         let mut device = device.shares(shard.index, shard.count, &self.regions);
         let discard = self.conf.option(&self.who, "bdev_enable_discard").as_deref() == Some("true");
         let config = memory.configure(StoreConfig { discard, ..device.store_config() });
-        let store = device.mount(reactor, config, &|| self.failure.check());
+        let store = device.mount(reactor, config, go_on);
         let store = store.with_context(|| format!("shard {}", shard.index))?;
         Ok(Mounted { device, memory, store })
     }
@@ -406,6 +425,21 @@ mod tests {
 
     use super::*;
     use crate::new_cluster::NewCluster;
+
+    #[test]
+    fn a_mount_ends_when_its_daemon_is_asked_to_stop() {
+        let dir = std::env::temp_dir().join(format!("loligo-stopped-{}", std::process::id()));
+        NewCluster::small(&dir).make().unwrap();
+        let mut reactor = Reactor::new(reactor::Config::default()).unwrap();
+        let conf = CephConf::read(&dir.join("ceph.conf")).unwrap();
+        let paths = DevicePaths::read(&conf, &EntityName::new(EntityType::OSD, "0"));
+        let mut device = Device::open(&mut reactor, &paths, Access::Offline).unwrap();
+        let stop = Stop::new().unwrap();
+        stop.ask();
+        let mounted = device.mount(&mut reactor, device.store_config(), &|| Ok(stop.check()?));
+        assert!(mounted.is_err_and(|error| error.is::<Stopped>()));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 
     #[test]
     fn a_store_hears_of_its_device_before_there_is_a_daemon() {
