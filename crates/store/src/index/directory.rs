@@ -36,6 +36,8 @@ pub(crate) struct Directory {
     page_count: usize,
     /// Bytes that pages and tables take on the device.
     bytes: u64,
+    /// No page has had more of these.
+    page_bytes_most: u64,
     /// Memory of entries as they are on the device, and how many pages have such.
     packed_bytes: u64,
     packed_count: usize,
@@ -90,6 +92,7 @@ impl Directory {
             dirty_count,
             page_count,
             bytes: 0,
+            page_bytes_most: 0,
             packed_bytes: 0,
             packed_count: 0,
             heap: Heap::default(),
@@ -98,6 +101,8 @@ impl Directory {
             hints: Hints::default(),
         };
         out.bytes = out.blobs().map(Blob::device_bytes).sum();
+        let pages = out.nodes.iter().flat_map(|node| &node.pages);
+        out.page_bytes_most = pages.map(|page| page.place.blob.device_bytes()).max().unwrap_or(0);
         out
     }
 
@@ -372,6 +377,11 @@ impl Directory {
         self.after(self.find(key)).map(|at| self.key(at))
     }
 
+    /// No page takes more bytes on the device.
+    pub(crate) fn page_bytes_most(&self) -> u64 {
+        self.page_bytes_most
+    }
+
     fn mark_dirty(&mut self, node: usize) {
         let was_dirty = std::mem::replace(&mut self.nodes[node].is_dirty, true);
         self.dirty_count += usize::from(!was_dirty);
@@ -396,6 +406,7 @@ impl Directory {
     pub(crate) fn set_page(&mut self, first: &Key, place: Place, gone: &mut Vec<Place>) {
         let at = self.find_first(first).expect("what is rendered is a page's");
         self.bytes += place.blob.device_bytes();
+        self.page_bytes_most = self.page_bytes_most.max(place.blob.device_bytes());
         let old = std::mem::replace(&mut self.get_mut(at).place, place);
         self.retire(old, gone);
         self.mark_dirty(at.node);

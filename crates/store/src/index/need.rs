@@ -97,6 +97,13 @@ impl Index {
         if clean.is_empty() { 0 } else { bytes + self.tables_need(clean.len()) }
     }
 
+    /// What so many pages take at most, with their tables.
+    pub(crate) fn need_of_pages(&self, count: u64) -> u64 {
+        let of_one =
+            (self.page_bytes_max as u64).next_multiple_of(BLOCK).max(self.directory.page_bytes_most());
+        count * of_one + self.tables_need(usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
     /// Bytes of the first pages from one key to another, as they are on the device.
     pub(crate) fn bytes_between(&self, from: &Key, to: &Key, pages_max: usize) -> u64 {
         let pages = self.directory.pages_from(from).take_while(|(first, _)| first <= from || first < to);

@@ -242,14 +242,15 @@ impl Header {
         (crc == self.crc).then_some(meta)
     }
 
-    /// The record's transactions, if all that counts is as it was written.
-    pub(crate) fn open(&self, record: &Bytes) -> Option<Vec<Body>> {
+    /// The record's transactions, if all that counts is as it was written. What was written and does not decode is no
+    /// torn record: it may have been acknowledged, by another version.
+    pub(crate) fn open(&self, record: &Bytes) -> Option<Result<Vec<Body>, DecodeError>> {
         let meta = self.open_front(record)?;
         let payload = part(record, self.payload_at as usize, self.payload_bytes)?;
         if crc32c(u32::MAX, &payload) != self.payload_crc {
             return None;
         }
-        self.decode(Reader::new(meta), Reader::new(payload)).ok()
+        Some(self.decode(Reader::new(meta), Reader::new(payload)))
     }
 
     fn decode(&self, mut meta: Reader, mut payload: Reader) -> Result<Vec<Body>, DecodeError> {
@@ -301,11 +302,11 @@ mod tests {
 
     fn opened(record: Vec<u8>) -> Option<Vec<Body>> {
         let record = Bytes::from(record);
-        Header::peek(&record, KEY, 1)?.open(&record)
+        Header::peek(&record, KEY, 1)?.open(&record)?.ok()
     }
 
     #[test]
-    fn direct_data_without_a_checksum_for_each_block_is_no_record() {
+    fn direct_data_without_a_checksum_for_each_block_does_not_decode() {
         let opened_with = |block: u64, counts: &[u64], crc_count: usize| {
             let mut draft = Draft::new(CollId::pg(PgId::new(PoolId(1), 0)));
             let object = HObject { oid: Bytes::from_static(b"o"), ..HObject::default() };

@@ -81,7 +81,8 @@ impl Store {
             }
         }
         for (at, block) in COPIES.into_iter().enumerate() {
-            let superblock = Superblock { sequence: at as u64 + 1, ..superblock.clone() };
+            // In the copies in which checkpoints of these numbers lie: the next one goes over the older of the two.
+            let superblock = Superblock { sequence: COPIES.len() as u64 - at as u64, ..superblock.clone() };
             write(block * BLOCK, superblock.to_block());
         }
         out.push(DeviceCommand::Flush { token: Token(out.len() as u64 + 1) });

@@ -72,15 +72,14 @@ impl Mount {
         (token, result): (Token, Result<Option<Bytes>, DeviceError>),
     ) -> Result<Step, MountError> {
         if let Some((place, reads)) = reading.remove(&token.0) {
-            if let Err(error) = result
-                && reads < READS_MAX
-            {
+            let label = result.ok().flatten().and_then(|data| DeviceLabel::from_block(&data));
+            if label.is_none() && reads < READS_MAX {
                 let at = spot(place.block * BLOCK);
-                tracing::warn!(%error, at, reads, "a device's label cannot be read; it is read again");
+                tracing::warn!(at, reads, "what is read of a device's label is none; it is read again");
                 reading.insert(self.read_label(place), (place, reads + 1));
                 return Ok(Step::Labels { superblock, reading, found });
             }
-            found.push((place, result.ok().flatten().and_then(|data| DeviceLabel::from_block(&data))));
+            found.push((place, label));
         }
         if !reading.is_empty() {
             return Ok(Step::Labels { superblock, reading, found });

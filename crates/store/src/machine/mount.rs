@@ -79,10 +79,10 @@ pub(super) enum Step {
         replay: Box<Replay>,
         wanted: VecDeque<Key>,
     },
-    /// Looking for records behind the last one: reads outstanding.
+    /// Looking for records behind the last one, first there and then at the ring's start.
     Lookahead {
         replay: Box<Replay>,
-        left: usize,
+        is_wrapped: bool,
     },
     /// Writing bad copies of labels again: writes outstanding.
     Relabel {
@@ -215,9 +215,9 @@ impl Mount {
                 Ok(None) => Ok(Step::Journal(replay)),
                 Err(error) => Err(error),
             },
-            (Step::Lookahead { replay, left }, result) => match self.ring_read(token, result) {
-                Ok(Some(data)) => self.looked_ahead(replay, left, &data),
-                Ok(None) => Ok(Step::Lookahead { replay, left }),
+            (Step::Lookahead { replay, is_wrapped }, result) => match self.ring_read(token, result) {
+                Ok(Some(data)) => self.looked_ahead(replay, is_wrapped, data),
+                Ok(None) => Ok(Step::Lookahead { replay, is_wrapped }),
                 Err(error) => Err(error),
             },
             (Step::Relabel { store, left }, result) => Ok(self.label_written(store, left, result)),
@@ -269,19 +269,17 @@ impl Mount {
         let Some((copy, reads)) = reading.remove(&token.0) else {
             return Ok(Step::Superblocks { reading, best, versions });
         };
+        let data = result.ok().flatten();
+        let found = data.as_deref().and_then(Superblock::from_block);
         // Without the newest copy the older one would count, and what was done since would be missing.
-        if let Err(error) = result
-            && reads < READS_MAX
-        {
+        if found.is_none() && reads < READS_MAX {
             let at = spot(COPIES[copy] * BLOCK);
-            tracing::warn!(%error, at, reads, "a superblock cannot be read; it is read again");
+            tracing::warn!(at, reads, "what is read of a superblock is none; it is read again");
             let token = self.read(Run { start: COPIES[copy], count: 1 });
             reading.insert(token, (copy, reads + 1));
             return Ok(Step::Superblocks { reading, best, versions });
         }
-        let data = result.ok().flatten();
         versions.extend(data.as_deref().and_then(Superblock::version_of));
-        let found = data.and_then(|data| Superblock::from_block(&data));
         if let (Some(findings), Some(_)) = (&mut self.findings, &found) {
             findings.copies[copy] = true;
         }
@@ -471,7 +469,7 @@ impl Mount {
         let (position, sequence) = (store.superblock.journal_position, store.superblock.journal_sequence);
         let (store, window) = (*store, (position, Bytes::new()));
         let mut replay =
-            Box::new(Replay { store, position, end: position, sequence, window, is_moved: false });
+            Box::new(Replay { store, position, end: position, sequence, window, is_moved: false, reads: 0 });
         self.read_window(&mut replay, 1);
         Ok(Step::Journal(replay))
     }

@@ -6,10 +6,11 @@ use bytes::Bytes;
 
 use super::{
     JournalRecord, Mount, MountError, Store, inspect::describe, journal_end::LOOKAHEAD_BLOCKS, mount::Step,
+    pages::READS_MAX,
 };
 use crate::{
     JournalKey, Problem,
-    device::BLOCK,
+    device::{BLOCK, spot},
     index::Key,
     journal::{Body, Header, Ring, place},
     space::Run,
@@ -41,6 +42,8 @@ pub(super) struct Replay {
     /// Where the window read last begins, and its bytes.
     pub(super) window: (u64, Bytes),
     pub(super) is_moved: bool,
+    /// How often it was read again where the last record ends.
+    pub(super) reads: u32,
 }
 
 impl Mount {
@@ -73,7 +76,8 @@ impl Mount {
                 Found::Gap(offset) => {
                     self.note_gap(offset)?;
                     // What follows makes no sense without what is missing.
-                    return self.look_ahead(replay);
+                    replay.reads = READS_MAX;
+                    return Ok(self.look_ahead(replay, false));
                 }
                 Found::Record(record) => {
                     if let Some(findings) = &mut self.findings {
@@ -88,7 +92,7 @@ impl Mount {
                     // A record may have been too long for the ring's end and lie at its start.
                     let next = place(replay.position, u64::MAX, replay.store.superblock.journal.count);
                     if replay.is_moved || next == replay.position {
-                        return self.look_ahead(replay);
+                        return Ok(self.look_ahead(replay, false));
                     }
                     replay.is_moved = true;
                     replay.position = next;
@@ -99,29 +103,57 @@ impl Mount {
         }
     }
 
-    /// Reads on where no record was found, and where those of a later epoch would begin.
-    fn look_ahead(&mut self, replay: Box<Replay>) -> Result<Step, MountError> {
+    /// Reads on where no record was found, or, `is_wrapped`, where those of a later epoch would begin.
+    fn look_ahead(&mut self, replay: Box<Replay>, is_wrapped: bool) -> Step {
         let journal = replay.store.superblock.journal;
         let at = replay.end % journal.count;
         let ahead = LOOKAHEAD_BLOCKS.min(journal.count - at);
-        let wrapped = WINDOW_BLOCKS.max(LOOKAHEAD_BLOCKS - ahead).min(journal.count);
-        self.read_ring(Run { start: journal.start + at, count: ahead });
-        self.read_ring(Run { start: journal.start, count: wrapped });
-        Ok(Step::Lookahead { replay, left: 2 })
+        self.read_ring(match is_wrapped {
+            false => Run { start: journal.start + at, count: ahead },
+            true => Run {
+                start: journal.start,
+                count: WINDOW_BLOCKS.max(LOOKAHEAD_BLOCKS - ahead).min(journal.count),
+            },
+        });
+        Step::Lookahead { replay, is_wrapped }
     }
 
     pub(super) fn looked_ahead(
         &mut self,
-        replay: Box<Replay>,
-        left: usize,
-        data: &Bytes,
+        mut replay: Box<Replay>,
+        is_wrapped: bool,
+        data: Bytes,
     ) -> Result<Step, MountError> {
-        if replay.is_followed_in(data, self.config.journal_writes_max) {
-            let journal = replay.store.superblock.journal;
+        let journal = replay.store.superblock.journal;
+        let begin = if is_wrapped { place(replay.end, u64::MAX, journal.count) } else { replay.end };
+        replay.window = (begin, data.clone());
+        // What was read before may not have been what is there: a device, or the path to it, may fail once.
+        let parsed = replay.parse(begin, replay.sequence);
+        let is_there = match parsed {
+            Parsed::Record(..) | Parsed::Unknown => replay.reads < READS_MAX,
+            Parsed::Torn | Parsed::Beyond(_) => replay.reads + 1 < READS_MAX,
+            Parsed::End => false,
+        };
+        if is_there {
+            replay.reads += 1;
+            let at = spot((journal.start + begin % journal.count) * BLOCK);
+            tracing::warn!(
+                at,
+                reads = replay.reads,
+                "where the journal seemed to end is a record; it is read again"
+            );
+            if matches!(parsed, Parsed::Torn) {
+                return Ok(self.look_ahead(replay, is_wrapped));
+            }
+            (replay.position, replay.is_moved) = (begin, is_wrapped);
+            let wanted = replay.absent_in_window();
+            return self.replay_window(replay, wanted);
+        }
+        if replay.is_followed_in(&data, self.config.journal_writes_max) {
             self.note_gap((journal.start + replay.end % journal.count) * BLOCK)?;
         }
-        if left > 1 {
-            return Ok(Step::Lookahead { replay, left: left - 1 });
+        if !is_wrapped {
+            return Ok(self.look_ahead(replay, true));
         }
         if self.findings.is_some() {
             return Ok(Step::Done(Some(Ok(Box::new(replay.store)))));
@@ -226,6 +258,10 @@ enum Parsed {
     Record(Header, Vec<Body>),
     /// The window must hold so many blocks from there on.
     Beyond(u64),
+    /// One that is not as it was written.
+    Torn,
+    /// One that is, and makes no sense here.
+    Unknown,
     End,
 }
 
@@ -264,10 +300,18 @@ impl Replay {
             } else if header.open_front(&rest).is_some() {
                 Parsed::Beyond(bytes / BLOCK)
             } else {
-                Parsed::End
+                Parsed::Torn
             };
         }
-        header.open(&rest).map_or(Parsed::End, |bodies| Parsed::Record(header, bodies))
+        match header.open(&rest) {
+            Some(Ok(bodies)) => Parsed::Record(header, bodies),
+            Some(Err(error)) => {
+                let at = spot((journal.start + position % journal.count) * BLOCK);
+                tracing::error!(%error, at, "a record of the journal is whole and does not decode");
+                Parsed::Unknown
+            }
+            None => Parsed::Torn,
+        }
     }
 
     /// A key of each page that the window's records change and that is not in memory.
@@ -290,7 +334,8 @@ impl Replay {
         let (header, bodies) = match self.parse(self.position, self.sequence) {
             Parsed::Record(header, bodies) => (header, bodies),
             Parsed::Beyond(count) => return Ok(Found::Beyond(count)),
-            Parsed::End => return Ok(Found::End),
+            Parsed::Unknown => return Err(MountError::Corrupt { what: "journal record" }),
+            Parsed::Torn | Parsed::End => return Ok(Found::End),
         };
         let journal = self.store.superblock.journal;
         let bytes = u64::from(header.block_count) * BLOCK;
@@ -328,7 +373,7 @@ impl Replay {
         self.sequence += 1;
         self.store.replayed.records += 1;
         self.store.replayed.bytes += bytes;
-        self.is_moved = false;
+        (self.is_moved, self.reads) = (false, 0);
         Ok(Found::Record(record))
     }
 }

@@ -71,8 +71,12 @@ impl Store {
             return false;
         }
         let sums = self.sums_of(txn);
-        self.is_short_of_room(&self.growth_at_most(&sums))
-            && self.is_short_of_room(&self.exact_growth(txn, &sums))
+        let at_most = self.growth_at_most(&sums);
+        self.is_short_of_room(&at_most) && {
+            let exact = self.exact_growth(txn, &sums);
+            debug_assert!(exact.bytes() <= at_most.bytes(), "{exact:?} is more than {at_most:?}");
+            self.is_short_of_room(&exact)
+        }
     }
 
     /// What the transaction takes.
@@ -82,8 +86,7 @@ impl Store {
 
     /// As if each key were in a page of its own.
     fn growth_at_most(&self, sums: &Sums) -> SpaceEstimate {
-        let page_bytes = (self.config.page_bytes_max as u64).next_multiple_of(BLOCK);
-        let index_bytes = sums.growth.index_bytes + sums.key_count * page_bytes;
+        let index_bytes = sums.growth.index_bytes + self.index.need_of_pages(sums.key_count);
         SpaceEstimate { index_bytes, ..sums.growth }
     }
 

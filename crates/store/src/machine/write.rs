@@ -115,7 +115,8 @@ impl Store {
         let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);
         let runs = (first < last).then(|| self.allocate_data(last - first)).flatten();
         let Some(runs) = runs else {
-            return self.submit_step(draft, TxnOp::Object(object, Mutation::Write { offset, data }), txn);
+            let write = Mutation::Write { offset, data: kept(data) };
+            return self.submit_step(draft, TxnOp::Object(object, write), txn);
         };
         let head = (first * BLOCK - offset) as usize;
         let middle = data.slice(head..head + ((last - first) * BLOCK) as usize);

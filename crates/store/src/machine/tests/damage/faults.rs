@@ -12,7 +12,7 @@ use crate::{
     journal::{Direct, Draft, Header},
     machine::moves::mark,
     space::Run,
-    superblock::COPIES,
+    superblock::{COPIES, Superblock},
 };
 
 fn mount_error(disk: &mut VirtualDisk) -> Option<MountError> {
@@ -64,31 +64,41 @@ fn a_root_without_tables_or_with_records_of_more_than_there_is_is_refused() {
     assert_eq!(mount_error(&mut more.disk), refused);
 }
 
-/// Mounts while the first reads of a place fail, or bring a wrong bit.
-fn mount_with_failures(sample: &Sample, offset: u64, failures: u32, is_error: bool) -> Option<MountError> {
-    let (mut disk, mut left) = (sample.disk.clone(), failures);
+/// Mounts while the first reads of a place fail, or bring a wrong bit in that byte.
+fn mounted_with_failures(
+    disk: &VirtualDisk,
+    offset: u64,
+    failures: u32,
+    wrong: Option<usize>,
+) -> Result<Box<Store>, MountError> {
+    let (mut disk, mut left) = (disk.clone(), failures);
     let mut mount = Store::mount(disk.sizes(), config(), JOURNAL_KEY);
     loop {
         if let Some(result) = mount.take() {
             assert_eq!(left, 0, "it is read so often");
-            return result.err();
+            return result.map(Box::new);
         }
         for command in mount.take_commands() {
             let is_there = matches!(command, DeviceCommand::Read { offset: at, .. } if at == offset);
             let (token, mut result) = disk.execute(command);
             if is_there && left > 0 {
                 left -= 1;
-                result = if is_error {
-                    Err(DeviceError::Io)
-                } else {
-                    let mut bytes = result.unwrap().unwrap().to_vec();
-                    bytes[8] ^= 1;
-                    Ok(Some(bytes.into()))
+                result = match wrong {
+                    None => Err(DeviceError::Io),
+                    Some(at) => {
+                        let mut bytes = result.unwrap().unwrap().to_vec();
+                        bytes[at] ^= 1;
+                        Ok(Some(bytes.into()))
+                    }
                 };
             }
             mount.device_done(token, result);
         }
     }
+}
+
+fn mount_with_failures(sample: &Sample, offset: u64, failures: u32, is_error: bool) -> Option<MountError> {
+    mounted_with_failures(&sample.disk, offset, failures, (!is_error).then_some(8)).err()
 }
 
 #[test]
@@ -161,6 +171,11 @@ fn a_store_that_lets_go_of_blocks_twice_stops_and_commits_nothing() {
 
 /// A store that ended in order, to which `change` adds one transaction's record.
 fn with_record(draft: Draft) -> VirtualDisk {
+    with_record_at(draft).0
+}
+
+/// As [`with_record`]; and the byte at which the record begins.
+fn with_record_at(draft: Draft) -> (VirtualDisk, u64) {
     let mut rng = StdRng::seed_from_u64(1);
     let mut disk = formatted(DISK_BYTES, &config());
     let mut store = mount(&mut disk, &mut rng).unwrap();
@@ -174,7 +189,50 @@ fn with_record(draft: Draft) -> VirtualDisk {
     let start = superblock.journal.start + superblock.journal_position;
     let record = [&first[..], &more.concat()].concat();
     write(&mut disk, &[Run { start, count: record.len() as u64 / BLOCK }], &record);
-    disk
+    (disk, start * BLOCK)
+}
+
+/// What was acknowledged with the journal's last record is not lost for what a device, or the path to it, does once.
+#[test]
+fn a_record_that_is_read_wrong_a_few_times_is_read_again() {
+    let mut draft = Draft::new(coll(0));
+    let data = Bytes::from(vec![5; 9_000]).into();
+    draft.push(&TxnOp::Object(object(2), Mutation::Write { offset: 0, data }));
+    let (disk, offset) = with_record_at(draft);
+    // In its header, and in its data.
+    for (wrong, failures) in [(8, 1), (5_000, 3)] {
+        let store = mounted_with_failures(&disk, offset, failures, Some(wrong)).unwrap();
+        assert!(store.index.peek(coll(0), &object(2)).is_some(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_superblock_that_is_read_wrong_a_few_times_is_read_again() {
+    let sample = sample(0);
+    for copy in COPIES {
+        assert_eq!(mount_with_failures(sample, copy * BLOCK, 3, false), None);
+    }
+}
+
+/// A power cut may tear the first checkpoint, and the one after it again: each goes over the older one.
+#[test]
+fn superblocks_of_a_new_store_lie_where_those_of_checkpoints_do() {
+    let mut disk = formatted(DISK_BYTES, &config());
+    for (at, copy) in COPIES.iter().enumerate() {
+        let read = DeviceCommand::Read { token: Token(1), offset: copy * BLOCK, len: BLOCK };
+        let block = disk.execute(read).1.unwrap().unwrap();
+        assert_eq!(Superblock::from_block(&block).unwrap().sequence as usize % COPIES.len(), at);
+    }
+}
+
+/// It was durable, whatever wrote it.
+#[test]
+fn a_whole_record_that_does_not_decode_is_no_torn_one() {
+    let mut draft = Draft::new(coll(0));
+    let runs = vec![Run { start: 1_000, count: 1 }];
+    draft.directs.push(Direct { before_op: 0, object: object(2), block: 0, runs, crcs: vec![7, 7] });
+    let refused = Some(MountError::Corrupt { what: "journal record" });
+    assert_eq!(mount_error(&mut with_record(draft)), refused);
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn look_at_body(body: &Body) {
 
 fn look_at_record(bytes: &Bytes) -> bool {
     let Some(header) = Header::peek_any(bytes, JOURNAL_KEY) else { return false };
-    let Some(bodies) = header.open(bytes) else { return false };
+    let Some(Ok(bodies)) = header.open(bytes) else { return false };
     assert_eq!(bodies.len() as u64, header.txn_count);
     bodies.iter().for_each(look_at_body);
     true
