@@ -99,7 +99,7 @@ pub enum Effect {
         /// What.
         message: Message,
     },
-    /// Close a connection.
+    /// Close a connection; no [`Event::ConnClosed`] follows.
     Close(ConnId),
     /// Says something to a client of the manager.
     SendManager {

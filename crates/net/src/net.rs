@@ -12,7 +12,7 @@ use types::{EntityAddrVec, EntityType, OsdId};
 use self::{
     large_frames::{LargeFrame, LargeFrames},
     osd_sessions::OsdPeer,
-    pressure::{QUEUED_BYTES_HIGH, QUEUED_BYTES_LOW, Queued},
+    pressure::{Closing, QUEUED_BYTES_HIGH, Queued},
 };
 use crate::{Wire, WireEvent, handshakes::Handshakes};
 
@@ -144,6 +144,7 @@ pub struct Net<C> {
     is_holding_clients: bool,
     part: usize,
     queued: Queued,
+    closing: Closing<C>,
     large: LargeFrames<C>,
     /// What comes of connections that were closed while the machine was sending: it is told with the next tick.
     closed: Vec<NetEvent>,
@@ -177,6 +178,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
             is_holding_clients: false,
             part: 0,
             queued: Queued::default(),
+            closing: Closing::default(),
             large: LargeFrames::new(),
             closed: Vec::new(),
             events: Vec::new(),
@@ -592,15 +594,15 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         self.links.into_keys().for_each(|conn| wire.close(conn));
     }
 
-    /// Closes a connection that a peer dialed; what waits to be sent is sent first, if it is little.
+    /// Closes a connection that a peer dialed; what waits to be sent is sent first, if it is little, and not much waits
+    /// in others that were closed.
     pub fn close(&mut self, id: u64, wire: &mut impl Wire<Conn = C>) {
         if let Some(conn) = self.by_id.remove(&id) {
             self.remove_link(conn);
-            // What waits is counted no more: much of it would be memory without a limit.
-            if wire.queued_bytes(conn) > QUEUED_BYTES_LOW {
-                wire.close(conn);
-            } else {
+            if self.closing.admit(conn, wire.queued_bytes(conn)) {
                 wire.close_when_sent(conn);
+            } else {
+                wire.close(conn);
             }
         }
     }

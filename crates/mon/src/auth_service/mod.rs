@@ -102,7 +102,10 @@ impl Mon {
                 payload,
                 message: String::new(),
             },
-            Err(AuthError::HandshakeDue) => return effects.push(Effect::Close(conn)),
+            Err(AuthError::HandshakeDue) => {
+                self.sessions.remove(&conn);
+                return effects.push(Effect::Close(conn));
+            }
             Err(error) => MAuthReply {
                 protocol: request.protocol,
                 result: Errno::EACCES.negated(),
@@ -180,8 +183,10 @@ impl Authority for Mon {
         self.committed.monmap.allows_key_type(entity.key.kind()).then(|| entity.clone())
     }
 
+    /// Its second key, unless that is of a type that is not allowed.
     fn pending_key(&self, name: &EntityName) -> Option<CryptoKey> {
-        self.committed.pending_keys.get(name).cloned()
+        let key = self.committed.pending_keys.get(name)?;
+        self.committed.monmap.allows_key_type(key.kind()).then(|| key.clone())
     }
 
     fn note_pending_key_used(&mut self, name: &EntityName) {

@@ -381,8 +381,8 @@ fn set_caps(req: &mut Request<'_>) -> Result<Reply, Reply> {
     Ok(Reply::done(format!("updated caps for {name}")))
 }
 
-/// Gives an entity a new key with the same capabilities; tickets that were got with the old key live on until they
-/// expire.
+/// Gives an entity a new key with the same capabilities, the only one; tickets that were got with another one live on
+/// until they expire.
 fn rotate(req: &mut Request<'_>) -> Result<Reply, Reply> {
     let name = entity_arg(req)?;
     let Some(known) = req.mon.next.entities.get(&name).cloned() else {
@@ -390,6 +390,7 @@ fn rotate(req: &mut Request<'_>) -> Result<Reply, Reply> {
     };
     let key = new_key(req)?;
     let entity = EntityAuth { key, ..known };
+    req.mon.put_pending_key(&name, None);
     req.mon.put_entity(&name, &entity);
     Ok(Reply::show(
         req.args,

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use auth::{Authority, CryptoKey};
-use messages::Message;
+use auth::{Authority, CryptoKey, method};
+use bytes::Bytes;
+use messages::{MAuth, Message};
 use types::{EntityName, EntityType, KeyType};
 
 use super::cluster::{ADMIN, Cluster};
@@ -170,6 +171,38 @@ fn a_pending_key_goes_with_its_entity() {
         import(&mut cluster);
         assert!(cluster.mon.next.pending_keys.is_empty(), "the file says all of an entity");
     }
+}
+
+/// A second key is no way around the types that are allowed, and goes when the first one is rotated.
+#[test]
+fn a_pending_key_is_of_an_allowed_type_and_goes_when_the_key_is_rotated() {
+    let mut cluster = Cluster::new();
+    let name = EntityName::parse("client.a").unwrap();
+    let pend = r#"{"prefix":"auth get-or-create-pending","entity":"client.a"}"#;
+    cluster.ok(r#"{"prefix":"auth add","entity":"client.a"}"#);
+    cluster.text(pend);
+    assert!(cluster.mon.pending_key(&name).is_some());
+    cluster.ok(r#"{"prefix":"auth rotate","entity":"client.a"}"#);
+    assert!(cluster.mon.pending_key(&name).is_none());
+    cluster.text(pend);
+    assert_eq!(cluster.mon.pending_key(&name).map(|key| key.kind()), Some(KeyType::Aes));
+    cluster.ok(r#"{"prefix":"auth rotate","entity":"client.admin","key_type":"aes256k"}"#);
+    cluster.ok(r#"{"prefix":"mon set","name":"auth_allowed_ciphers","value":"aes256k"}"#);
+    assert!(cluster.mon.pending_key(&name).is_none());
+}
+
+/// A client whose ticket grows old connects anew: nothing is left of the connection that it asked over.
+#[test]
+fn a_peer_that_is_made_to_connect_anew_leaves_no_session() {
+    const CLIENT: ConnId = ConnId(77);
+    let mut cluster = Cluster::new();
+    cluster.connect(CLIENT, "client.admin");
+    let before = cluster.mon.sessions.len();
+    // `CEPHX_GET_AUTH_SESSION_KEY`
+    let payload = Bytes::from_static(&[0, 1]);
+    cluster.say(CLIENT, MAuth { protocol: method::CEPHX, payload, ..MAuth::default() });
+    assert_eq!(cluster.closed, [CLIENT]);
+    assert_eq!(cluster.mon.sessions.len(), before - 1);
 }
 
 /// Who has shown one second key has not shown the one that came in its place.

@@ -141,7 +141,8 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
     }
 
     /// Called several times a second: closes the connections of clients that keep others waiting with frames that they
-    /// do not complete. Time in which a client itself has to wait does not count.
+    /// do not complete. Time in which the machine has a client wait does not count; that a client does not take its
+    /// answers is its own doing.
     pub(super) fn look_at_frames(&mut self, wire: &mut impl Wire<Conn = C>) {
         let now = wire.now().0;
         let passed = now - std::mem::replace(&mut self.large.looked_at_ns, now);
@@ -149,7 +150,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         if self.large.bytes > 0 {
             let is_holding = self.is_holding_clients;
             let is_late = |link: &mut Link| {
-                let waits = link.waits(is_holding);
+                let waits = link.is_held || is_holding;
                 let Some(LargeFrame::UnderWay { left_ns, .. }) = &mut link.large else { return false };
                 *left_ns = left_ns.saturating_sub(if waits { 0 } else { passed });
                 *left_ns == 0

@@ -66,6 +66,43 @@ impl Queued {
     }
 }
 
+/// Bytes that connections may keep which were closed and whose peers do not take what waits for them.
+pub(super) const CLOSING_BYTES_MAX: usize = 64 << 20;
+/// More than a connection takes by itself.
+const CONNECTION_BYTES: usize = 4 << 10;
+
+/// Connections that were closed when something waited to be sent, and how much that was: it is in no other count.
+#[derive(Debug)]
+pub(super) struct Closing<C> {
+    conns: Vec<(C, usize)>,
+    bytes: usize,
+}
+
+impl<C> Default for Closing<C> {
+    fn default() -> Closing<C> {
+        Closing { conns: Vec::new(), bytes: 0 }
+    }
+}
+
+impl<C: Copy> Closing<C> {
+    /// True if there is room for one more, which is counted then.
+    pub(super) fn admit(&mut self, conn: C, queued: usize) -> bool {
+        let bytes = queued + CONNECTION_BYTES;
+        let has_room = queued <= QUEUED_BYTES_LOW && self.bytes + bytes <= CLOSING_BYTES_MAX;
+        if has_room {
+            self.conns.push((conn, bytes));
+            self.bytes += bytes;
+        }
+        has_room
+    }
+
+    /// Forgets those that are gone.
+    pub(super) fn free(&mut self, is_gone: impl Fn(C) -> bool) {
+        self.conns.retain(|(conn, _)| !is_gone(*conn));
+        self.bytes = self.conns.iter().map(|(_, bytes)| bytes).sum();
+    }
+}
+
 /// A little less than a limit. Acted upon from here on, the limit is reached again only after that little was sent: all
 /// clients are not looked at anew with each message.
 fn nearly(limit: usize) -> usize {

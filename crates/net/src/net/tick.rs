@@ -85,6 +85,7 @@ impl<C: Copy + Ord + std::fmt::Debug> Net<C> {
         self.look_at_clients(wire);
         self.look_at_frames(wire);
         self.handshakes.free(|conn| wire.is_gone(conn));
+        self.closing.free(|conn| wire.is_gone(conn));
         out.append(&mut self.closed);
         self.dial_mon(wire);
         let waiting: Vec<OsdId> = self

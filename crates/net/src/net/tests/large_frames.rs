@@ -7,7 +7,10 @@ use super::{
     pair::{Pair, ping},
     *,
 };
-use crate::net::large_frames::{FRAME_BYTES_SMALL, UNDER_WAY_BYTES_MAX};
+use crate::net::{
+    large_frames::{FRAME_BYTES_SMALL, UNDER_WAY_BYTES_MAX},
+    pressure::QUEUED_BYTES_HIGH,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -128,6 +131,25 @@ fn the_time_in_which_clients_are_held_is_not_theirs() {
     pair.seconds(1);
     assert_eq!(pair.ends[1].closed, [1, 2]);
     assert!(pair.split().1.is_empty());
+}
+
+/// One that does not take its answers is received from no more, by its own doing.
+#[test]
+fn a_client_that_takes_no_answers_does_not_keep_others_waiting_with_its_message() {
+    let (mut pair, ids) = Pair::with_clients(EntityType::CLIENT, 3);
+    pair.begin(&ids, 100 * MIB);
+    let id = pair.nets[1].links[&1].id;
+    pair.ends[1].queued_on.insert(1, QUEUED_BYTES_HIGH + 1);
+    pair.nets[1].send(id, 0, &ping(), &mut pair.ends[1]);
+    assert_eq!(pair.split().1, [1, 3]);
+    for second in 0..109 {
+        // It takes a little again and again.
+        pair.ends[1].queued_on.insert(1, QUEUED_BYTES_HIGH - second);
+        pair.seconds(1);
+    }
+    assert!(pair.ends[1].closed.is_empty());
+    pair.seconds(1);
+    assert_eq!(pair.ends[1].closed, [1, 2]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::{
     pair::{Pair, ping},
     *,
 };
-use crate::net::pressure::{QUEUED_BYTES_HIGH, QUEUED_BYTES_LOW, QUEUED_BYTES_MAX};
+use crate::net::pressure::{CLOSING_BYTES_MAX, QUEUED_BYTES_HIGH, QUEUED_BYTES_LOW, QUEUED_BYTES_MAX};
 
 /// The dialed one, with a client that has `queued` bytes to be taken when it is answered.
 fn answered(dialer: EntityType, queued: usize) -> Pair {
@@ -232,4 +232,25 @@ fn a_connection_with_many_answers_is_not_kept_until_they_are_sent() {
         assert_eq!(pair.ends[1].closed, [1]);
         assert_eq!(pair.ends[1].closed_when_sent.len(), usize::from(is_kept));
     }
+}
+
+#[test]
+fn connections_that_were_closed_keep_no_more_than_a_bounded_part_of_their_answers() {
+    let mut pair = answered(EntityType::CLIENT, 0);
+    let fitting = CLOSING_BYTES_MAX / QUEUED_BYTES_LOW - 1;
+    pair.more_clients(&vec![QUEUED_BYTES_LOW; fitting + 2]);
+    let mut close = |conn: u32| {
+        let id = pair.nets[1].links[&conn].id;
+        pair.nets[1].close(id, &mut pair.ends[1]);
+        pair.ends[1].lingering.insert(conn);
+        pair.ends[1].closed_when_sent.len()
+    };
+    let conns = 2..2 + fitting as u32;
+    assert_eq!(conns.clone().map(&mut close).last(), Some(fitting));
+    assert_eq!(close(conns.end), fitting, "one too many");
+    pair.ends[1].lingering.remove(&conns.start);
+    pair.tick_after(0);
+    let id = pair.nets[1].links[&(conns.end + 1)].id;
+    pair.nets[1].close(id, &mut pair.ends[1]);
+    assert_eq!(pair.ends[1].closed_when_sent.len(), fitting + 1, "one has gone");
 }
