@@ -2,7 +2,7 @@
 //!
 //! Authority: `cls/cmpomap` of Ceph 17.2 to 20.2.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use codec::{Codec, Decode};
@@ -10,6 +10,7 @@ use types::Errno;
 
 use crate::{
     Method, ObjectView, Stop,
+    comparison::{cmp_values, holds},
     keys::{input, remove},
     method::{self, row},
 };
@@ -37,30 +38,18 @@ struct How {
 }
 
 impl How {
-    fn holds(self, order: Ordering) -> Result<bool, Stop> {
-        match self.comparison {
-            1 => Ok(order.is_eq()),
-            2 => Ok(order.is_ne()),
-            3 => Ok(order.is_gt()),
-            4 => Ok(order.is_ge()),
-            5 => Ok(order.is_lt()),
-            6 => Ok(order.is_le()),
-            _ => Err(Errno::EINVAL.into()),
-        }
-    }
-
     /// Whether the comparison of `given` with what is `stored` holds. EINVAL for what cannot be compared,
     /// EIO for a stored value that is no number.
     fn compare(self, given: &Bytes, stored: &Bytes) -> Result<bool, Stop> {
         match self.mode {
-            MODE_BYTES => self.holds(given.cmp(stored)),
+            MODE_BYTES => holds(self.comparison, cmp_values(given, stored)),
             MODE_U64 => {
                 let given = u64::from_prefix(given.clone()).map_err(|_| Errno::EINVAL)?;
                 let stored = match stored.len() {
                     0 => 0,
                     _ => u64::from_prefix(stored.clone()).map_err(|_| Errno::EIO)?,
                 };
-                self.holds(given.cmp(&stored))
+                holds(self.comparison, given.cmp(&stored))
             }
             _ => Err(Errno::EINVAL.into()),
         }

@@ -5,6 +5,7 @@
 
 mod cas;
 mod cmpomap;
+mod comparison;
 mod hello;
 mod journal;
 mod keys;
@@ -29,5 +30,6 @@ mod user;
 mod version;
 mod view;
 
+pub use comparison::{cmp_values, holds};
 pub use registry::{Method, method};
 pub use view::{CallContext, ObjectStat, ObjectView, Stop};

@@ -173,9 +173,14 @@ impl MOSDOp {
         HObject { snap: SnapId::HEAD, ..self.object() }
     }
 
-    /// The data of one of the ops; with its checksum where it is the only one that has data.
-    pub fn payload_of(&self, op: &OsdOp) -> Payload {
-        let bytes: usize = self.ops.iter().map(|op| op.data.len()).sum();
+    /// Bytes of data that all ops have.
+    pub fn data_bytes(&self) -> usize {
+        self.ops.iter().map(|op| op.data.len()).sum()
+    }
+
+    /// The data of one of the ops, of which all have so many `bytes`; with its checksum where it is the only one that
+    /// has data.
+    pub fn payload_of(&self, op: &OsdOp, bytes: usize) -> Payload {
         Payload::with_sums(op.data.clone(), self.data_sums.clone().filter(|_| op.data.len() == bytes))
     }
 
@@ -237,8 +242,8 @@ impl Body for MOSDOp {
         self.retry_attempt.encode(&mut out, f);
         self.features.encode(&mut out, f);
         raw.front = Bytes::from(out);
-        raw.data_more =
-            self.ops.iter().filter(|op| !op.data.is_empty()).map(|op| self.payload_of(op)).collect();
+        let (bytes, with_data) = (self.data_bytes(), self.ops.iter().filter(|op| !op.data.is_empty()));
+        raw.data_more = with_data.map(|op| self.payload_of(op, bytes)).collect();
     }
 
     fn decode_body(raw: RawMessage) -> Result<Self, DecodeError> {

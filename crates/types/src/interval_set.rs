@@ -46,6 +46,11 @@ impl IntervalSet {
         self.0.iter().map(|(s, l)| (*s, *l))
     }
 
+    /// How many intervals there are.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// How many elements there are.
     pub fn size(&self) -> u64 {
         self.0.values().fold(0, |sum, len| sum.saturating_add(*len))

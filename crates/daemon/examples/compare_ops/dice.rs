@@ -26,9 +26,9 @@ impl Dice {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// So many bytes of few values, so that comparisons succeed now and then.
+    /// So many bytes of few values, so that comparisons succeed now and then; some have the sign bit.
     pub(crate) fn bytes(&mut self, len: u64) -> Bytes {
-        let base = self.below(4) as u8;
-        (0..len).map(|at| base + (at / 512) as u8).collect()
+        let base = self.pick(&[0, 1, 2, 3, 0x80]);
+        (0..len).map(|at| (at / 512) as u8).map(|at| at.wrapping_add(base)).collect()
     }
 }

@@ -92,7 +92,7 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn write(&mut self, step: &OsdOp) -> Result<Output, Stop> {
-        let (offset, mut data) = (step.params.offset(), self.op.payload_of(step));
+        let (offset, mut data) = (step.params.offset(), self.payload_of(step));
         if step.params.length() != data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
@@ -123,7 +123,8 @@ impl Run<'_, '_> {
         if step.params.length() != step.data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
-        self.view.put_full(self.op.payload_of(step))?;
+        let data = self.payload_of(step);
+        self.view.put_full(data)?;
         Ok(Output::default())
     }
 
@@ -143,7 +144,8 @@ impl Run<'_, '_> {
         if step.params.length() != step.data.len() as u64 {
             return Err(Errno::EINVAL.into());
         }
-        self.view.put(self.view.size(), self.op.payload_of(step))?;
+        let (size, data) = (self.view.size(), self.payload_of(step));
+        self.view.put(size, data)?;
         Ok(Output::default())
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use classes::{ObjectView, Stop};
+use classes::{ObjectView, Stop, cmp_values, holds};
 use codec::{Decode, Encode, Features, Reader};
 use messages::OsdOp;
 use types::Errno;
@@ -31,20 +31,6 @@ fn name_and_value(step: &OsdOp) -> Result<(Bytes, Bytes), Stop> {
         return Err(Errno::EINVAL.into());
     }
     Ok((step.data.slice(..name), step.data.slice(name..name + value)))
-}
-
-/// `CEPH_OSD_CMPXATTR_OP_*`.
-fn compare<T: Ord>(op: u8, stored: &T, given: &T) -> Result<bool, Stop> {
-    // The operator stands between the given value and the stored one.
-    Ok(match op {
-        1 => given == stored,
-        2 => given != stored,
-        3 => given > stored,
-        4 => given >= stored,
-        5 => given < stored,
-        6 => given <= stored,
-        _ => return Err(Errno::EINVAL.into()),
-    })
 }
 
 /// `strtoull` of base 10: the number that the text begins with, 0 if there is none. A negative one counts from 2^64
@@ -98,15 +84,17 @@ impl Run<'_, '_> {
         let (name, given) = name_and_value(step)?;
         let stored = self.view.xattr(&name)?.unwrap_or_default();
         let (op, mode) = (step.params.u8_at(8), step.params.u8_at(9));
-        let holds = match mode {
-            MODE_STRING => compare(op, &stored, &given)?,
-            MODE_U64 => {
-                let given: u64 = input(&mut Reader::new(given))?;
-                compare(op, &leading_u64(&stored), &given)?
-            }
+        // The operator stands between the given value and the stored one.
+        let order = match mode {
+            MODE_STRING => given.cmp(&stored),
+            MODE_U64 => input::<u64>(&mut Reader::new(given))?.cmp(&leading_u64(&stored)),
             _ => return Err(Errno::EINVAL.into()),
         };
-        if holds { Ok(Output { result: 1, ..Output::default() }) } else { Err(Errno::ECANCELED.into()) }
+        if holds(op, order)? {
+            Ok(Output { result: 1, ..Output::default() })
+        } else {
+            Err(Errno::ECANCELED.into())
+        }
     }
 
     pub(super) fn omap_keys(&mut self, step: &OsdOp) -> Result<Output, Stop> {
@@ -126,6 +114,7 @@ impl Run<'_, '_> {
     }
 
     pub(super) fn omap_values_by_keys(&mut self, step: &OsdOp) -> Result<Output, Stop> {
+        self.view.check_count(&step.data)?;
         let keys: BTreeSet<Bytes> = input(&mut Reader::new(step.data.clone()))?;
         let values = self.view.omap_get_all(keys.iter())?;
         let found = keys.into_iter().zip(values).filter_map(|(key, value)| Some((key, value?)));
@@ -138,13 +127,14 @@ impl Run<'_, '_> {
 
     pub(super) fn omap_compare(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         self.view.check_exists()?;
+        self.view.check_count(&step.data)?;
         let wanted: BTreeMap<Bytes, (Bytes, i32)> = input(&mut Reader::new(step.data.clone()))?;
         let stored = self.view.omap_get_all(wanted.keys())?;
         for ((given, op), stored) in wanted.into_values().zip(stored) {
             let stored = stored.unwrap_or_default();
             // Only these of the comparisons of xattrs are supported: equal, greater, less.
             let op = u8::try_from(op).ok().filter(|op| [1, 3, 5].contains(op)).ok_or(Errno::EINVAL)?;
-            if !compare(op, &given, &stored)? {
+            if !holds(op, cmp_values(&stored, &given))? {
                 return Err(Errno::ECANCELED.into());
             }
         }
@@ -154,6 +144,7 @@ impl Run<'_, '_> {
     pub(super) fn omap_set(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         // As in Ceph, the object is made even if the keys cannot be read; if a key comes twice, the last value counts.
         self.view.make_exist();
+        self.view.check_count(&step.data)?;
         let entries: Vec<(Bytes, Bytes)> = input(&mut Reader::new(step.data.clone()))?;
         self.view.omap_set(entries.into_iter().collect())?;
         done()
@@ -166,6 +157,7 @@ impl Run<'_, '_> {
 
     pub(super) fn omap_remove(&mut self, step: &OsdOp) -> Result<Output, Stop> {
         self.view.check_exists()?;
+        self.view.check_count(&step.data)?;
         let keys: BTreeSet<Bytes> = input(&mut Reader::new(step.data.clone()))?;
         self.view.omap_remove(keys.into_iter().collect())?;
         done()

@@ -22,6 +22,10 @@ pub(super) struct Run<'r, 's> {
     pub(super) watch: Vec<WatchChange>,
     /// What `watch` holds.
     pub(super) held: NotifyBytes,
+    /// Notifications in `watch`.
+    pub(super) notify_count: u64,
+    /// Of all ops.
+    data_bytes: usize,
     pub(super) is_user_change: bool,
     pub(super) is_undirtied: bool,
     /// What CHECKSUM ops were asked for so far: bytes to sum, and sums.
@@ -76,6 +80,8 @@ impl<'r, 's> Run<'r, 's> {
             op,
             watch: Vec::new(),
             held: NotifyBytes::default(),
+            notify_count: 0,
+            data_bytes: op.data_bytes(),
             is_user_change: false,
             is_undirtied: false,
             summed_bytes: 0,
@@ -131,6 +137,11 @@ impl<'r, 's> Run<'r, 's> {
         let Run { view, watch, held, is_user_change, is_undirtied, .. } = self;
         let notify_bytes = held.total(view.info.watchers.len());
         Ok(Outcome { ops, result, watch, notify_bytes, watchers, is_user_change, is_undirtied })
+    }
+
+    /// The data of one of the ops.
+    pub(super) fn payload_of(&self, step: &OsdOp) -> Payload {
+        self.op.payload_of(step, self.data_bytes)
     }
 
     fn one(&mut self, step: &OsdOp) -> Result<Output, Stop> {

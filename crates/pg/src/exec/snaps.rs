@@ -61,6 +61,7 @@ impl Run<'_, '_> {
     /// Snapshots that are removed are left out before they are trimmed, as reads of them fail from then on:
     /// librbd reads at the newest snapshot that is listed with a clone.
     pub(super) fn list_snaps(&mut self) -> Result<Output, Stop> {
+        self.view.spend(self.view.snapset.memory())?;
         let mut snapset = self.view.snapset.clone();
         snapset.leave_out(&self.ctx.removed_snaps);
         if !self.view.exists() && snapset.clones.is_empty() {

@@ -210,8 +210,8 @@ impl Run<'_, '_> {
         let timeout_sec = if timeout_sec == 0 { TIMEOUT_SEC } else { timeout_sec.min(TIMEOUT_SEC_MAX) };
         // In memory of its own: that of the request holds more.
         let payload = Bytes::copy_from_slice(&payload);
-        let before = self.watch.iter().filter(|change| matches!(change, WatchChange::Notify { .. }));
-        let id = self.ctx.notify_id + before.count() as u64;
+        let id = self.ctx.notify_id + self.notify_count;
+        self.notify_count += 1;
         self.push_held(WatchChange::Notify {
             id,
             cookie: step.params.u64_at(0),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use codec::{Decode, Encode, Features};
 use messages::{OpCode, OpParams, OsdOp, op_flag};
-use types::{Errno, HObject, Mutation, TxnOp, UTime};
+use types::{Errno, HObject, Mutation, SnapContext, SnapId, TxnOp, UTime};
 
 use super::bench::{Bench, call, compared_xattr, encoded, extent, plain, range, step, xattr};
 use crate::exec::Executed;
@@ -137,6 +137,58 @@ fn omap_keys_have_a_limit() {
         (bench.result(vec![set(64 << 10)]), bench.result(vec![set((64 << 10) + 1)])),
         (0, ENAMETOOLONG)
     );
+}
+
+/// An entry takes more memory than its few bytes: so do those that are only to be removed, or looked for.
+#[test]
+fn a_request_has_so_many_entries_and_no_more() {
+    let keys = |count: u32| (0..count).map(|at| Bytes::copy_from_slice(&at.to_be_bytes()));
+    let set =
+        |count| encoded(OpCode::OMAPSETVALS, keys(count).map(|key| (key, Bytes::new())).collect::<Vec<_>>());
+    let remove = |count| encoded(OpCode::OMAPRMKEYS, keys(count).collect::<Vec<_>>());
+    let get = |count| encoded(OpCode::OMAPGETVALSBYKEYS, keys(count).collect::<Vec<_>>());
+    let mut bench = Bench::new();
+    for op in [&set as &dyn Fn(u32) -> OsdOp, &remove] {
+        assert_eq!(bench.result(vec![op(100_000)]), 0);
+        assert_eq!(bench.result(vec![op(400_000), op(500_000)]), EMSGSIZE);
+        assert_eq!(bench.result(vec![op(900_000)]), EMSGSIZE);
+    }
+    assert_eq!((bench.result(vec![get(100_000)]), bench.result(vec![get(900_000)])), (0, EMSGSIZE));
+    // The number alone counts: more is not decoded.
+    for code in [OpCode::OMAPSETVALS, OpCode::OMAPRMKEYS, OpCode::OMAPGETVALSBYKEYS, OpCode::OMAP_CMP] {
+        assert_eq!(bench.result(vec![encoded(code, 900_000u32)]), EMSGSIZE);
+    }
+}
+
+#[test]
+fn reads_behind_many_changes_count_what_they_look_at() {
+    let changed = |reads: usize| {
+        let mut ops = vec![extent(OpCode::WRITE, 0, "x"); 16_384];
+        ops.resize(16_384 + reads, range(OpCode::READ, 0, 1));
+        Bench::new().result(ops)
+    };
+    assert_eq!((changed(1_000), changed(2_000)), (0, EMSGSIZE));
+}
+
+/// What is kept of snapshots is read and written as a whole, with each change.
+#[test]
+fn an_object_has_so_many_snapshots_and_no_more() {
+    let mut bench = Bench::new();
+    bench.put("abc");
+    let many = |from: u64| (from..from + 500_000).rev().map(SnapId).collect::<Vec<_>>();
+    for from in [1, 500_001] {
+        let snaps = many(from);
+        bench.snapc = SnapContext { seq: snaps[0], snaps };
+        assert_eq!(bench.result(vec![extent(OpCode::WRITE, 0, "x")]), 0);
+    }
+    bench.snapc = SnapContext { seq: SnapId(1_500_000), snaps: many(1_000_001) };
+    assert_eq!(bench.result(vec![extent(OpCode::WRITE, 0, "x")]), Errno::E2BIG.negated());
+    // What adds no clone goes on, and so does what ends it.
+    assert_eq!(bench.result(vec![xattr(OpCode::GETXATTR, "a", "")]), Errno::ENODATA.negated());
+    let snapc = std::mem::take(&mut bench.snapc);
+    assert_eq!(bench.result(vec![extent(OpCode::WRITE, 0, "x")]), 0);
+    bench.snapc = snapc;
+    assert_eq!(bench.result(vec![plain(OpCode::DELETE)]), 0);
 }
 
 /// The object has so many bytes, which are in the store.

@@ -12,7 +12,7 @@ use classes::{CallContext, ObjectView, Stop};
 use codec::{Decode, Payload};
 use messages::{MPgCopyData, OsdOp};
 use store::{ObjectMeta, ObjectStore};
-use types::{Chunk, ChunkMap, CollId, Errno, HObject, IntervalSet, Mutation, SnapId};
+use types::{Chunk, ChunkMap, CollId, Errno, HObject, IntervalSet, Mutation, SnapContext, SnapId};
 
 use super::{
     Blocked, OBJECT_BYTES_MAX, OpContext,
@@ -33,6 +33,13 @@ const STAGED_BYTES_MAX: u64 = OBJECT_BYTES_MAX - (1 << 20);
 /// may be staged.
 const CHANGE_BYTES: u64 = 256;
 
+/// What an entry of the omap counts that is set or removed, beside its bytes: about what keeps it in memory, with its
+/// place in the index. Entries may be as short as a byte.
+const ENTRY_BYTES: u64 = 160;
+
+/// More entries than one op may set, remove or look for: they would be in memory before any of them is counted.
+const COUNT_MAX: u64 = STAGED_BYTES_MAX / ENTRY_BYTES;
+
 /// What the ops of a request may read and answer, all together: the largest object some times over, which no client
 /// asks for. Ops can ask for the same again and again.
 const OUTPUT_BYTES_MAX: u64 = 4 * OBJECT_BYTES_MAX;
@@ -44,6 +51,13 @@ const OP_BYTES: u64 = 4 << 10;
 /// its bytes let expect, and memory while a method holds it. So a request looks at a million of them, which takes about
 /// a second.
 const LOOK_BYTES: u64 = 512;
+
+/// What looking at a change that the request has made counts, when it reads the object's data.
+const PIECE_LOOK_BYTES: u64 = 16;
+
+/// What an object's snapshots and clones may take in its record ([`SnapSet::memory`]): that is read, and written, as a
+/// whole. Enough for a million snapshots.
+const SNAPS_BYTES_MAX: u64 = 8 << 20;
 
 /// What an object's xattrs, with their names, and the header of its omap take, all together: the store keeps them in
 /// one piece, in memory whenever the object is used.
@@ -389,6 +403,21 @@ impl<'a> View<'a> {
         if self.staged_bytes > STAGED_BYTES_MAX { Err(self.refuse(Errno::EMSGSIZE)) } else { Ok(()) }
     }
 
+    /// Refuses a list of entries with so many that they could not be counted one by one, by the number that it begins
+    /// with.
+    pub(super) fn check_count(&mut self, list: &Bytes) -> Result<(), Stop> {
+        let count = list.first_chunk().map_or(0, |count| u32::from_le_bytes(*count));
+        if u64::from(count) > COUNT_MAX { Err(self.refuse(Errno::EMSGSIZE)) } else { Ok(()) }
+    }
+
+    /// True if the change adds a clone to an object with as many snapshots as may be told of. One that deletes the
+    /// object may go on.
+    pub(super) fn has_too_many_snaps(&self, snapc: &SnapContext) -> bool {
+        let added = snapc.snaps.iter().take_while(|snap| **snap > self.snapset.seq).count();
+        let is_grown = || self.snapset.memory() + size_of::<SnapId>() as u64 * added as u64 > SNAPS_BYTES_MAX;
+        self.existed && self.exists && added > 0 && is_grown()
+    }
+
     /// True if the request set an xattr, or the omap header, and leaves the object more of them than an object may
     /// have. A request that only removes some may go on.
     pub(super) fn has_too_many_attributes(&self) -> Result<bool, Blocked> {
@@ -541,6 +570,9 @@ impl<'a> View<'a> {
             // The clone has no contents of its own to go back to.
             return Err(Errno::EOPNOTSUPP.into());
         }
+        let newer = self.snapset.clones.iter().skip_while(|c| c.id != clone);
+        let looks = newer.map(|newer| 1 + newer.overlap.count()).sum();
+        self.spend_looks(looks)?;
         self.drop_chunks();
         self.rollbacks += 1;
         // What all newer clones share with this one is in the head already.
@@ -566,6 +598,14 @@ impl<'a> View<'a> {
 }
 
 impl SnapSet {
+    /// About what it takes in memory, and no less than what it takes encoded.
+    pub(super) fn memory(&self) -> u64 {
+        let of_clone = |clone: &CloneInfo| {
+            size_of::<CloneInfo>() + clone.snaps.len() * size_of::<SnapId>() + 16 * clone.overlap.count()
+        };
+        self.clones.iter().map(of_clone).sum::<usize>() as u64
+    }
+
     /// The clone that serves a snapshot at or below `seq`; none if the object did not exist then.
     pub(super) fn clone_of(&self, snap: SnapId) -> Option<SnapId> {
         let clone = self.clones.iter().find(|c| c.id >= snap)?;

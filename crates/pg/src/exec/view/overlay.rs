@@ -8,7 +8,7 @@ use codec::Payload;
 use store::{NotCached, OmapMost};
 use types::{EntityAddr, EntityNum, Errno, Mutation, SnapId};
 
-use super::{OUTPUT_BYTES_MAX, Piece, View, omap::Omap};
+use super::{ENTRY_BYTES, OUTPUT_BYTES_MAX, PIECE_LOOK_BYTES, Piece, View, omap::Omap};
 use crate::exec::{Blocked, object_info::USER_XATTR};
 
 /// `osd_max_attr_name_len`, of what clients and class methods set.
@@ -53,6 +53,7 @@ impl View<'_> {
             below.extend(Payload::zeros(end - offset - there));
             return Ok(below);
         }
+        self.spend(PIECE_LOOK_BYTES * self.pieces.len() as u64)?;
         let mut out = vec![0u8; (end - offset) as usize];
         let below = Payload::joined(below);
         out[..below.len()].copy_from_slice(&below);
@@ -428,14 +429,15 @@ impl ObjectView for View<'_> {
         if entries.keys().any(|key| key.len() > OMAP_KEY_BYTES_MAX) {
             return Err(Errno::ENAMETOOLONG.into());
         }
-        self.charge(entries.iter().map(|(key, value)| key.len() + value.len()).sum())?;
+        let taken = |(key, value): (&Bytes, &Bytes)| key.len() + value.len() + ENTRY_BYTES as usize;
+        self.charge(entries.iter().map(taken).sum())?;
         self.put_omap(entries);
         Ok(())
     }
 
     fn omap_remove(&mut self, keys: Vec<Bytes>) -> Result<(), Stop> {
         self.check_exists()?;
-        self.charge(0)?;
+        self.charge(keys.iter().map(|key| key.len() + ENTRY_BYTES as usize).sum())?;
         self.omap.remove(&keys);
         self.mutations.push(Mutation::OmapRemove(keys));
         Ok(())
