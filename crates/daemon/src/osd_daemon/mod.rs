@@ -185,15 +185,13 @@ fn serve_shards(
         .collect::<Result<_>>()?;
     let own = queues.pop().expect("the control shard's are the first of at least one");
     let result = setup.serve_control(Shard { index: 0, count }, own, device, reactor, &others, stop);
-    if let Err(error) = &result {
-        setup.failure.fail(error);
-    }
+    let is_stopped = setup.failure.take(&result);
     let mut results = vec![result];
     for Starting { thread, addrs, .. } in others {
         drop(addrs);
         results.push(thread.join().unwrap_or_else(|_| Err(anyhow!("a shard's thread ended with a panic"))));
     }
-    for error in results.iter().filter_map(|result| result.as_ref().err()).skip(1) {
+    for error in results.iter().filter_map(|result| result.as_ref().err()).skip(1).filter(|_| !is_stopped) {
         tracing::error!("{error:#}");
     }
     results.into_iter().collect()

@@ -15,6 +15,7 @@ use osd::ShardMessage;
 use reactor::{Receiver, Sender, Socket, Waker, channel};
 
 use super::end_limit::EndLimit;
+use crate::stop::Stopped;
 
 /// Values between two shards before the sender takes no more of its clients. Behind these wait then, at most, what the
 /// ops lead to that it holds already (`Osd::is_saturated` has their limit), and what other OSDs send for PGs of the
@@ -53,6 +54,23 @@ impl SharedFailure {
     /// Ends the others, for that error of a shard, within the limit.
     pub(super) fn fail(&self, error: &anyhow::Error) {
         self.end_limit.begin(error);
+        self.end();
+    }
+
+    /// What the control shard came to. True for an operator's order, which ends the others without a limit, as it does
+    /// where they serve.
+    pub(super) fn take(&self, result: &Result<()>) -> bool {
+        let Err(error) = result else { return false };
+        let is_stopped = error.is::<Stopped>();
+        if is_stopped {
+            self.end()
+        } else {
+            self.fail(error)
+        }
+        is_stopped
+    }
+
+    fn end(&self) {
         self.has_failed.store(true, Ordering::Release);
         self.wakers.iter().for_each(Waker::wake);
     }

@@ -250,11 +250,7 @@ pub(crate) fn execute(store: &dyn ObjectStore, ctx: &OpContext, op: &MOSDOp) -> 
     if outcome.result >= 0 && view.has_too_many_attributes()? {
         outcome.result = Errno::EFBIG.negated();
     }
-    if outcome.result >= 0
-        && view.is_changed()
-        && view.needs_clone(op, &snapc)
-        && view.has_too_many_snaps(&snapc)
-    {
+    if outcome.result >= 0 && view.is_changed() && view.has_too_many_snaps(op, &snapc) {
         outcome.result = Errno::E2BIG.negated();
     }
     if outcome.result >= 0 && view.is_changed() {

@@ -211,7 +211,6 @@ impl Run<'_, '_> {
         // In memory of its own: that of the request holds more.
         let payload = Bytes::copy_from_slice(&payload);
         let id = self.ctx.notify_id + self.notify_count;
-        self.notify_count += 1;
         self.push_held(WatchChange::Notify {
             id,
             cookie: step.params.u64_at(0),
@@ -219,6 +218,7 @@ impl Run<'_, '_> {
             payload,
             user_version: self.view.user_version(),
         })?;
+        self.notify_count += 1;
         Ok(Bytes::copy_from_slice(&id.to_le_bytes()).into())
     }
 

@@ -73,8 +73,8 @@ impl Mount {
         }
         loop {
             match replay.next_record(self.findings.is_some())? {
-                Found::Gap(offset) => {
-                    self.note_gap(offset)?;
+                Found::Gap(error) => {
+                    self.note_unmountable(error)?;
                     // What follows makes no sense without what is missing.
                     replay.reads = READS_MAX;
                     return Ok(self.look_ahead(replay, false));
@@ -150,7 +150,8 @@ impl Mount {
             return self.replay_window(replay, wanted);
         }
         if replay.is_followed_in(&data, self.config.journal_writes_max) {
-            self.note_gap((journal.start + replay.end % journal.count) * BLOCK)?;
+            let offset = (journal.start + replay.end % journal.count) * BLOCK;
+            self.note_unmountable(MountError::JournalGap { offset })?;
         }
         if !is_wrapped {
             return Ok(self.look_ahead(replay, true));
@@ -161,11 +162,10 @@ impl Mount {
         self.replayed(*replay)
     }
 
-    /// Records that were durable are missing: that ends a mount, and an inspection notes it.
-    fn note_gap(&mut self, offset: u64) -> Result<(), MountError> {
-        let gap = MountError::JournalGap { offset };
-        let Some(findings) = &mut self.findings else { return Err(gap) };
-        let problem = Problem::Unmountable(gap);
+    /// Records that were durable are missing, or make no sense: that ends a mount, and an inspection notes it.
+    fn note_unmountable(&mut self, error: MountError) -> Result<(), MountError> {
+        let Some(findings) = &mut self.findings else { return Err(error) };
+        let problem = Problem::Unmountable(error);
         if !findings.problems.contains(&problem) {
             findings.problems.push(problem);
         }
@@ -269,8 +269,8 @@ enum Found {
     Record(JournalRecord),
     /// The window must hold so many blocks from the position on.
     Beyond(u64),
-    /// A record at this byte of the device that does not follow what the index, or the record before it, holds.
-    Gap(u64),
+    /// A record that does not follow what the index, or the record before it, holds, or makes no sense.
+    Gap(MountError),
     End,
 }
 
@@ -334,7 +334,7 @@ impl Replay {
         let (header, bodies) = match self.parse(self.position, self.sequence) {
             Parsed::Record(header, bodies) => (header, bodies),
             Parsed::Beyond(count) => return Ok(Found::Beyond(count)),
-            Parsed::Unknown => return Err(MountError::Corrupt { what: "journal record" }),
+            Parsed::Unknown => return Ok(Found::Gap(MountError::Corrupt { what: "journal record" })),
             Parsed::Torn | Parsed::End => return Ok(Found::End),
         };
         let journal = self.store.superblock.journal;
@@ -343,7 +343,7 @@ impl Replay {
         // A checkpoint commits transactions without a record, and the next record follows those. So an older
         // superblock than the one that this record followed does not have them, though no record is missing.
         if header.first_txn > self.store.last_txn.saturating_add(1) {
-            return Ok(Found::Gap(offset));
+            return Ok(Found::Gap(MountError::JournalGap { offset }));
         }
         let record = JournalRecord {
             offset,

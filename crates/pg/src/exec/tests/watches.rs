@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use codec::{Encode, Features};
-use messages::{OpCode, OpParams};
+use messages::{OpCode, OpParams, OsdOp, op_flag};
 use types::{EntityNum, Errno};
 
 use super::bench::{Bench, has_changed, plain, step, watch};
@@ -155,6 +155,10 @@ fn notifications_are_refused_where_there_is_no_room_for_them() {
     assert_eq!(bench.result(vec![notify(1_000, 5)]), 0);
     assert_eq!(bench.result(vec![notify(1_800, 5)]), EBUSY);
     assert_eq!(bench.result(vec![notify(100, 5), notify(1_000, 5)]), EBUSY);
+    // What was refused takes no id.
+    let may_fail = OsdOp { flags: op_flag::FAILOK, ..notify(1_800, 5) };
+    let done = bench.run(vec![may_fail, notify(100, 5)]).unwrap();
+    assert!(matches!(done.watch[..], [WatchChange::Notify { id: 900, .. }]), "{:?}", done.watch);
     let ack = |len: usize| {
         let data = (1u64, 5u64, Bytes::from(vec![1; len])).to_bytes(Features::default());
         step(OpCode::NOTIFY_ACK, OpParams::default(), data)

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use classes::{CallContext, ObjectView, Stop};
 use codec::{Decode, Payload};
-use messages::{MPgCopyData, OsdOp};
+use messages::{MOSDOp, MPgCopyData, OsdOp};
 use store::{ObjectMeta, ObjectStore};
 use types::{Chunk, ChunkMap, CollId, Errno, HObject, IntervalSet, Mutation, SnapContext, SnapId};
 
@@ -56,8 +56,8 @@ const LOOK_BYTES: u64 = 512;
 const PIECE_LOOK_BYTES: u64 = 16;
 
 /// What an object's snapshots and clones may take in its record ([`SnapSet::memory`]): that is read, and written, as a
-/// whole. Enough for a million snapshots.
-const SNAPS_BYTES_MAX: u64 = 8 << 20;
+/// whole. Enough for eight million snapshots, or four million pieces that clones share with the head.
+const SNAPS_BYTES_MAX: u64 = 64 << 20;
 
 /// What an object's xattrs, with their names, and the header of its omap take, all together: the store keeps them in
 /// one piece, in memory whenever the object is used.
@@ -410,12 +410,15 @@ impl<'a> View<'a> {
         if u64::from(count) > COUNT_MAX { Err(self.refuse(Errno::EMSGSIZE)) } else { Ok(()) }
     }
 
-    /// True if the change adds a clone to an object with as many snapshots as may be told of. One that deletes the
-    /// object may go on.
-    pub(super) fn has_too_many_snaps(&self, snapc: &SnapContext) -> bool {
-        let added = snapc.snaps.iter().take_while(|snap| **snap > self.snapset.seq).count();
-        let is_grown = || self.snapset.memory() + size_of::<SnapId>() as u64 * added as u64 > SNAPS_BYTES_MAX;
-        self.existed && self.exists && added > 0 && is_grown()
+    /// True if the change adds a clone to an object with as many snapshots as may be told of, or makes such an object
+    /// anew. One that deletes the object may go on.
+    pub(super) fn has_too_many_snaps(&self, op: &MOSDOp, snapc: &SnapContext) -> bool {
+        let added = match self.needs_clone(op, snapc) {
+            true => snapc.snaps.iter().take_while(|snap| **snap > self.snapset.seq).count() as u64,
+            false => 0,
+        };
+        let may_grow = self.exists && (added > 0 || !self.existed);
+        may_grow && self.snapset.memory() + size_of::<SnapId>() as u64 * added > SNAPS_BYTES_MAX
     }
 
     /// True if the request set an xattr, or the omap header, and leaves the object more of them than an object may

@@ -232,7 +232,11 @@ fn a_whole_record_that_does_not_decode_is_no_torn_one() {
     let runs = vec![Run { start: 1_000, count: 1 }];
     draft.directs.push(Direct { before_op: 0, object: object(2), block: 0, runs, crcs: vec![7, 7] });
     let refused = Some(MountError::Corrupt { what: "journal record" });
-    assert_eq!(mount_error(&mut with_record(draft)), refused);
+    let mut disk = with_record(draft);
+    assert_eq!(mount_error(&mut disk), refused);
+    // Who looks at the store sees the rest of it.
+    let report = disk.fsck(config(), &mut StdRng::seed_from_u64(1));
+    assert_eq!(report.problems, refused.into_iter().map(Problem::Unmountable).collect::<Vec<_>>());
 }
 
 #[test]
