@@ -4,7 +4,7 @@
 //! What is left out, and why, is in `xtask/data/ceph_suites.tsv`; all else must pass.
 
 use std::{
-    fs,
+    env, fs,
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -28,6 +28,9 @@ struct Suite {
     left_out: Vec<String>,
 }
 
+/// Set where the root has what it shares with this machine.
+const SHARED: &str = "LOLIGO_ROOT_IS_SHARED";
+
 /// How to call it.
 pub(crate) const USAGE: &str =
     "cargo xtask ceph-suites ROOT [--make DEBIAN] [--binary LOLIGO] [--e2e] [--workunits CEPH] [SUITE…]";
@@ -39,12 +42,20 @@ const END_TO_END: [&str; 4] = ["rados::", "rbd::", "commands::", "consumers::"];
 pub(crate) fn run(args: &[String]) -> Result<()> {
     let mut args = args.iter();
     let (mut root, mut debian, mut ceph, mut binary) = (None, None, None, None);
+    let mut again = Vec::new();
     let (mut with_e2e, mut wanted) = (false, Vec::new());
     while let Some(arg) = args.next() {
+        if arg == "--make" {
+            debian = args.next().cloned();
+            continue;
+        }
+        again.push(arg.clone());
         match arg.as_str() {
-            "--make" => debian = args.next().cloned(),
-            "--binary" => binary = args.next().map(PathBuf::from),
-            "--workunits" => ceph = args.next().map(PathBuf::from),
+            "--binary" | "--workunits" => {
+                let path = args.next().with_context(|| format!("{arg} wants a path"))?;
+                again.push(path.clone());
+                *if arg == "--binary" { &mut binary } else { &mut ceph } = Some(PathBuf::from(path));
+            }
             "--e2e" => with_e2e = true,
             _ if root.is_none() => root = Some(PathBuf::from(arg)),
             _ => wanted.push(arg.clone()),
@@ -54,7 +65,11 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
     if let Some(debian) = debian {
         make_root(&root, &debian)?;
     }
-    share_folders(&root)?;
+    if env::var_os(SHARED).is_none() {
+        let mut own = in_root(&root);
+        own.arg(env::current_exe()?).arg("ceph-suites").args(again).env(SHARED, "yes");
+        return crate::run(&mut own);
+    }
     if with_e2e {
         let mut cargo = Command::new("cargo");
         cargo.args(["test", "-p", "loligo", "--test", "e2e", "--"]).args(END_TO_END);
@@ -81,22 +96,17 @@ pub(crate) fn run(args: &[String]) -> Result<()> {
 /// Unpacks a Debian with Ceph's clients and tests into `root`; needs `debootstrap` and root's rights.
 fn make_root(root: &Path, debian: &str) -> Result<()> {
     crate::run(Command::new("debootstrap").args(["--variant=minbase", debian]).arg(root))?;
-    share_folders(root)?;
     let install = format!(
         "apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends {PACKAGES}"
     );
-    crate::run(Command::new("chroot").arg(root).args(["sh", "-c", &install]))
+    crate::run(in_root(root).arg("chroot").arg(root).args(["sh", "-c", &install]))
 }
 
-/// What a root has in common with this machine; a restart takes it away.
-fn share_folders(root: &Path) -> Result<()> {
-    for dir in ["proc", "dev", "tmp"] {
-        let to = root.join(dir);
-        if !Command::new("mountpoint").arg("-q").arg(&to).status()?.success() {
-            crate::run(Command::new("mount").arg("--bind").arg(Path::new("/").join(dir)).arg(to))?;
-        }
-    }
-    Ok(())
+/// A command, to be added, that sees in a root what that has in common with this machine.
+fn in_root(root: &Path) -> Command {
+    let mut command = Command::new(tidy::workspace_root().join("scripts/share-root"));
+    command.arg(root);
+    command
 }
 
 /// Rows of suite, test and reason; `-` for a suite of which all must pass.
